@@ -1,0 +1,1 @@
+//! A one-machine stand-in for a cluster: the part of the Kubernetes API that kubepermit uses.

@@ -1,0 +1,94 @@
+//! How an admitted job ended.
+
+use std::time::Duration;
+
+/// The end of a job that was admitted. Whatever happened, this is a normal result.
+#[derive(Debug, Clone)]
+pub struct JobOutcome {
+    /// How it ended.
+    pub status: Status,
+    /// The finer class; `None` for `succeeded` and a plain non-zero exit.
+    pub reason: Option<Reason>,
+    /// One sentence for a reader: what happened and what to do. Empty when there is nothing to add.
+    pub message: String,
+    /// The command's exit code from its container status; -1 when it has none.
+    pub exit_code: i32,
+    /// The newest part of the combined output.
+    pub output: String,
+    /// How many bytes of output came before it.
+    pub omitted_bytes: u64,
+    /// Files of the work directory that are new or changed.
+    pub artifacts: Vec<Artifact>,
+    /// What was cut.
+    pub truncated: Truncated,
+    /// From the command's start (or the call's, when it never started) to its end.
+    pub duration: Duration,
+    /// UID of the Job, when it was created.
+    pub job_uid: Option<String>,
+    /// The image's digest as the node reports it (`imageID`), when it ran.
+    pub image_id: Option<String>,
+}
+
+/// `status` of the reference server's contract.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// Exit code 0.
+    Succeeded,
+    /// The command ended with another exit code, or was killed for its own doing.
+    Failed,
+    /// The command's wall clock ran out.
+    Timeout,
+    /// The infrastructure kept the command from starting or from being seen to its end.
+    Error,
+}
+
+/// The outcome classes of a job that did not simply exit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// The command's wall clock ran out.
+    Timeout,
+    /// The kernel killed it for its memory.
+    OomKilled,
+    /// The image cannot be pulled.
+    ImagePullFailed,
+    /// The image's name is not one, or it is absent and may not be pulled.
+    InvalidImage,
+    /// The container could not be made or started.
+    StartFailed,
+    /// No node took it within the grace.
+    Unschedulable,
+    /// The node refused it.
+    RejectedByNode,
+    /// The node evicted it.
+    Evicted,
+    /// The node was lost or shut down.
+    NodeLost,
+    /// Quota or admission refused the Job or its pod.
+    AdmissionDenied,
+    /// Somebody else deleted it.
+    DeletedExternally,
+    /// The input files could not be placed.
+    InjectFailed,
+    /// The API server could not be reached or answered in error.
+    ApiserverUnavailable,
+    /// The caller cancelled.
+    Cancelled,
+}
+
+/// A file that the job left in its work directory.
+#[derive(Debug, Clone)]
+pub struct Artifact {
+    /// Path relative to the work directory.
+    pub name: String,
+    /// Its whole content; a file that does not fit is left out, never cut.
+    pub content: bytes::Bytes,
+}
+
+/// What was cut from a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Truncated {
+    /// The head of the output.
+    pub output: bool,
+    /// At least one artifact.
+    pub artifacts: bool,
+}

@@ -1,0 +1,95 @@
+//! Why a call was not admitted: one shape for every stage, so that an agent can correct itself.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// One reason, in the shape of the policy's `deny` entries (`schemas/decision.json`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reason {
+    /// Stable and machine-readable, `concern.rule`: `images.not_listed`.
+    pub code: String,
+    /// What is wrong, for a reader.
+    #[serde(rename = "msg")]
+    pub message: String,
+    /// A JSON pointer into the call's arguments (`/files/0/path`), or empty where no field is to blame.
+    pub field: String,
+    /// What to change; empty where nothing can be.
+    pub hint: String,
+}
+
+impl Reason {
+    /// A reason from its four parts.
+    pub fn new(
+        code: impl Into<String>,
+        message: impl Into<String>,
+        field: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Self {
+        Self {
+            code: code.into(),
+            message: message.into(),
+            field: field.into(),
+            hint: hint.into(),
+        }
+    }
+}
+
+/// The stage that refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stage {
+    /// The arguments do not fit the tool's JSON Schema.
+    Schema,
+    /// The arguments fit the schema but cannot be made into a plan.
+    Plan,
+    /// The policy denied the plan.
+    Policy,
+    /// The call could not be recorded.
+    Audit,
+}
+
+/// A call that was not admitted: nothing ran.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Refusal {
+    /// The stage that refused.
+    pub stage: Stage,
+    /// At least one reason.
+    pub reasons: Vec<Reason>,
+}
+
+impl Refusal {
+    /// A refusal for one reason.
+    #[must_use]
+    pub fn because(stage: Stage, reason: Reason) -> Self {
+        Self {
+            stage,
+            reasons: vec![reason],
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let by = match self.stage {
+            Stage::Schema => "the arguments are invalid",
+            Stage::Plan => "the arguments cannot be carried out",
+            Stage::Policy => "refused by policy",
+            Stage::Audit => "not recorded, therefore not run",
+        };
+        f.write_str(by)?;
+        for reason in &self.reasons {
+            write!(f, "\n- {} [{}]", reason.message, reason.code)?;
+            if !reason.field.is_empty() {
+                write!(f, "\n  field: {}", reason.field)?;
+            }
+            if !reason.hint.is_empty() {
+                write!(f, "\n  hint: {}", reason.hint)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Refusal {}
