@@ -57,3 +57,13 @@ fn quote(text: &str) -> String {
     quoted.push('`');
     quoted
 }
+
+/// The configuration of the property tests in this module: nothing is written into the source tree.
+#[cfg(test)]
+fn properties(cases: u32) -> proptest::test_runner::Config {
+    proptest::test_runner::Config {
+        cases,
+        failure_persistence: None,
+        ..proptest::test_runner::Config::default()
+    }
+}
