@@ -84,7 +84,7 @@ pub fn run(source: &BundleSource) -> Result<TestReport, LoadError> {
     run_bundle(&Bundle::read(source)?)
 }
 
-fn run_bundle(bundle: &Bundle) -> Result<TestReport, LoadError> {
+pub(in crate::policy) fn run_bundle(bundle: &Bundle) -> Result<TestReport, LoadError> {
     let config: Value = Config::parse(bundle.data()?, &Overlay::default())?
         .document
         .into();
