@@ -11,24 +11,42 @@
 //!
 //! This is not isolation for hostile code: the kernel is shared and so are the processor and the disk.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+#[cfg(target_os = "linux")]
 mod access;
+#[cfg(target_os = "linux")]
 mod container;
+mod exit;
+#[cfg(target_os = "linux")]
 mod filter;
 pub mod launcher;
+#[cfg(target_os = "linux")]
 mod limits;
+#[cfg(target_os = "linux")]
+mod memory;
+#[cfg(not(target_os = "linux"))]
+mod plain;
+#[cfg(target_os = "linux")]
 mod process;
+#[cfg(target_os = "linux")]
 mod root;
+#[cfg(target_os = "linux")]
 mod staging;
+#[cfg(target_os = "linux")]
 mod supervisor;
+#[cfg(target_os = "linux")]
 mod sweep;
+#[cfg(target_os = "linux")]
 mod user;
 mod wire;
 
-pub use process::{ContainerProcess, Exit, StartError};
+pub use exit::{Exit, StartError};
+#[cfg(not(target_os = "linux"))]
+pub use plain::ContainerProcess;
+#[cfg(target_os = "linux")]
+pub use process::ContainerProcess;
 pub use wire::Applied;
 
 use wire::Level;
@@ -45,24 +63,6 @@ pub enum Confinement {
     LandlockOnly,
     /// Limits, a cleared environment and a process group of its own; only ever on request.
     Unconfined,
-}
-
-impl fmt::Display for Confinement {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Namespaces => {
-                "containers run as local processes in namespaces of their own: a private file tree, no network, \
-                 no other process in sight"
-            }
-            Self::LandlockOnly => {
-                "containers run as local processes behind Landlock and seccomp: only system programs and their own \
-                 folders, no sockets; absolute paths such as `/work` do not exist there"
-            }
-            Self::Unconfined => {
-                "containers run as local processes WITHOUT confinement: they can read and send whatever this user can"
-            }
-        })
-    }
 }
 
 /// Starts containers with the confinement found by [`Sandbox::probe`].
@@ -225,6 +225,45 @@ impl Sandbox {
     /// What the kernel had in force when the probe ran.
     pub fn applied(&self) -> Applied {
         self.applied
+    }
+
+    /// One sentence for the user who starts the gateway.
+    pub fn describe(&self) -> &'static str {
+        match (self.confinement, self.applied) {
+            (Confinement::Namespaces, _) => {
+                "containers run as local processes in namespaces of their own, with a private file tree, no network \
+                 and no other process in sight; this is not isolation for hostile code"
+            }
+            (
+                Confinement::LandlockOnly,
+                Applied {
+                    landlock_scopes: true,
+                    ..
+                },
+            ) => {
+                "containers run as local processes behind Landlock and seccomp, with system programs and their own \
+                 folders but no sockets, and without absolute paths such as `/work`; this is not isolation for \
+                 hostile code"
+            }
+            (
+                Confinement::LandlockOnly,
+                Applied {
+                    landlock_scopes: false,
+                    ..
+                },
+            ) => {
+                "containers run as local processes behind Landlock and seccomp, with system programs and their own \
+                 folders but no sockets, and without absolute paths such as `/work`; this kernel, older than Linux \
+                 6.12, lets them signal this user's other processes; this is not isolation for hostile code"
+            }
+            (Confinement::Unconfined, Applied { landlock: true, .. }) => {
+                "containers run as local processes UNCONFINED but for file access: they can use the network and \
+                 reach this user's other processes"
+            }
+            (Confinement::Unconfined, Applied { landlock: false, .. }) => {
+                "containers run as local processes UNCONFINED: they can read, change and send whatever this user can"
+            }
+        }
     }
 
     /// Starts a container.

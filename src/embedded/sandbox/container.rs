@@ -11,11 +11,12 @@ use nix::sched::{CloneFlags, unshare};
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use nix::sys::stat::{Mode, umask};
-use nix::unistd::{AccessFlags, access, sethostname, setsid};
+use nix::unistd::{AccessFlags, sethostname, setsid};
 
+use super::access::Restricted;
 use super::user::{self, Identity};
 use super::wire::{Applied, Failure, FailureKind, Level, Order, Step, read_order};
-use super::{access as landlock, filter, limits, root};
+use super::{access, filter, limits, root};
 
 /// Where commands are looked up when the environment has no `PATH`: what container runtimes use.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -51,8 +52,11 @@ fn become_command(order: &str, status: &mut File) -> Result<Infallible, Failure>
         ),
     })?;
     prctl::set_no_new_privs().step("give up new privileges")?;
-    let (landlock, landlock_scopes) = landlock::restrict(&order)?;
-    let seccomp = filter::apply(&order)?;
+    let Restricted {
+        files: landlock,
+        scopes: landlock_scopes,
+    } = access::restrict(&order)?;
+    let seccomp = filter::apply(&order, landlock_scopes)?;
     tell(
         status,
         &Ok(Applied {
@@ -129,7 +133,7 @@ fn look_up(name: &str, order: &Order) -> Result<PathBuf, Failure> {
         if !candidate.is_file() {
             continue;
         }
-        if access(&candidate, AccessFlags::X_OK).is_ok() {
+        if nix::unistd::access(&candidate, AccessFlags::X_OK).is_ok() {
             return Ok(candidate);
         }
         found_but = Some(candidate);

@@ -9,25 +9,29 @@
 //! stay outside of what it supervises. `fork` and `pre_exec` are `unsafe`, so each step is a start of the same
 //! program under a hidden first argument.
 
-use std::ffi::OsString;
 use std::process::ExitCode;
-
-use super::wire::{HIDDEN_WORD, ROLE_CONTAINER, ROLE_SUPERVISE};
-use super::{container, supervisor};
 
 /// Does a launcher's work if the arguments ask for it; `None` if they don't.
 ///
 /// Call it before anything else in `main`: namespaces can only be made by a process with a single thread.
+#[cfg(target_os = "linux")]
 pub fn run_if_asked() -> Option<ExitCode> {
+    use super::wire::{HIDDEN_WORD, ROLE_CONTAINER, ROLE_SUPERVISE};
+
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next()? != HIDDEN_WORD {
         return None;
     }
-    let rest: Vec<OsString> = arguments.collect();
-    let rest: Vec<&str> = rest.iter().filter_map(|argument| argument.to_str()).collect();
-    Some(match rest.as_slice() {
-        [ROLE_SUPERVISE, socket] => supervisor::run(socket),
-        [ROLE_CONTAINER, order, status] => container::run(order, status),
+    let rest: Option<Vec<String>> = arguments.map(|argument| argument.into_string().ok()).collect();
+    Some(match rest.unwrap_or_default().as_slice() {
+        [role, socket] if role == ROLE_SUPERVISE => super::supervisor::run(socket),
+        [role, order, status] if role == ROLE_CONTAINER => super::container::run(order, status),
         _ => ExitCode::from(2),
     })
+}
+
+/// Elsewhere there are no launchers.
+#[cfg(not(target_os = "linux"))]
+pub fn run_if_asked() -> Option<ExitCode> {
+    None
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::unistd::pivot_root;
 
-use super::wire::{Failure, Order, Step};
+use super::wire::{Failure, Order, OrderedMount, Step};
 
 /// Where the new root is mounted until it is the root. Any folder would do; this one exists everywhere.
 const BASE: &str = "/tmp";
@@ -17,10 +17,10 @@ const BASE: &str = "/tmp";
 const OLD: &str = "/old";
 
 /// Programs and libraries. Distributions make some of these links into `/usr`; the links are copied.
-const SYSTEM: [&str; 7] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
+pub const SYSTEM: [&str; 7] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
 
 /// What of `/etc` programs need and what says nothing about the machine's users, keys or networks.
-const ETC: [&str; 13] = [
+pub const ETC: [&str; 13] = [
     "/etc/alternatives",
     "/etc/ca-certificates.conf",
     "/etc/crypto-policies",
@@ -36,7 +36,14 @@ const ETC: [&str; 13] = [
     "/etc/ssl/openssl.cnf",
 ];
 
-const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+/// Devices without a device behind them, by their names in `/dev`.
+pub const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+
+/// Where the ordered folders wait until the machine's root is gone.
+const HELD: &str = "/held";
+
+/// Bounds the mounts that one mount point in a system folder may cost.
+const MAX_COPIED_ENTRIES: usize = 200;
 
 const NOTHING: Option<&str> = None;
 
@@ -49,32 +56,99 @@ pub fn build(order: &Order) -> Result<(), Failure> {
     write_etc(order).step("write /etc")?;
     make_devices().step("make /dev")?;
     make_proc()?;
-    let mut read_only: Vec<PathBuf> = SYSTEM.iter().chain(&ETC).map(PathBuf::from).collect();
-    let mut mounts: Vec<_> = order.mounts.iter().collect();
+    let mut mounts: Vec<&OrderedMount> = order.mounts.iter().collect();
     // A folder inside another one comes after it.
     mounts.sort_by_key(|ordered| ordered.path.components().count());
+    let mut access: Vec<Shown> = SYSTEM
+        .iter()
+        .chain(&ETC)
+        .map(|path| Shown::read_only(path))
+        .collect();
+    // Mounts of their own that are the container's to write to.
+    access.extend(["/dev", "/proc", "/tmp"].map(|path| Shown {
+        path: PathBuf::from(path),
+        read_only: false,
+    }));
     if !mounts.iter().any(|ordered| ordered.path == Path::new("/tmp")) {
         tmpfs("/tmp", "mode=1777,size=64m").step("make /tmp")?;
     }
-    for ordered in &mounts {
-        let step = || format!("show the folder at `{}`", ordered.path.display());
-        fs::create_dir_all(&ordered.path).step(step())?;
-        mount(
-            Some(&in_old(&ordered.host)),
-            &ordered.path,
-            NOTHING,
-            MsFlags::MS_BIND,
-            NOTHING,
-        )
-        .step(step())?;
-        if ordered.read_only {
-            read_only.push(ordered.path.clone());
-        }
+    let held = hold(&mounts)?;
+    leave_old_root()?;
+    // From here on nothing of the machine can be reached by any path, so paths from the order, and links in folders
+    // that a container has written to, can do no harm; nor can making folders, once the system's are read-only.
+    seal(&access)?;
+    for (ordered, held) in mounts.iter().zip(held) {
+        place(ordered, &held).step(format!("show the folder at `{}`", ordered.path.display()))?;
+        access.push(Shown {
+            path: ordered.path.clone(),
+            read_only: ordered.read_only,
+        });
     }
     // Runtimes make a working directory that the image lacks.
-    fs::create_dir_all(&order.working_dir).step("make the working directory")?;
-    leave_old_root()?;
-    seal(&read_only)
+    mount_point(&order.working_dir).step("make the working directory")?;
+    fs::remove_dir(HELD).step("clear up")?;
+    access.push(Shown::read_only("/"));
+    seal(&access)
+}
+
+/// A path and whether what is mounted at and below it is to be read-only.
+struct Shown {
+    path: PathBuf,
+    read_only: bool,
+}
+
+impl Shown {
+    fn read_only(path: &str) -> Self {
+        Self {
+            path: PathBuf::from(path),
+            read_only: true,
+        }
+    }
+}
+
+/// Keeps hold of the ordered folders in a place that leads nowhere else.
+fn hold(mounts: &[&OrderedMount]) -> Result<Vec<PathBuf>, Failure> {
+    fs::create_dir(HELD).step("make a place for folders")?;
+    let hold = |(index, ordered): (usize, &&OrderedMount)| {
+        let held = Path::new(HELD).join(index.to_string());
+        fs::create_dir(&held).step("make a place for folders")?;
+        bind(&in_old(&ordered.host), &held, MsFlags::empty())
+            .step(format!("mount the folder `{}`", ordered.host.display()))?;
+        Ok(held)
+    };
+    mounts.iter().enumerate().map(hold).collect()
+}
+
+fn place(ordered: &OrderedMount, held: &Path) -> io::Result<()> {
+    mount_point(&ordered.path)?;
+    mount(Some(held), &ordered.path, NOTHING, MsFlags::MS_MOVE, NOTHING)?;
+    fs::remove_dir(held)
+}
+
+/// Makes a folder and those above it. In the machine's folders, which are read-only, nothing can be made: the
+/// nearest one that exists is replaced by a copy that holds the same entries and has room for another.
+fn mount_point(path: &Path) -> io::Result<()> {
+    let Err(error) = fs::create_dir_all(path) else {
+        return Ok(());
+    };
+    let Some(nearest) = path.ancestors().find(|ancestor| ancestor.is_dir()) else {
+        return Err(error);
+    };
+    let entries: Vec<fs::DirEntry> = fs::read_dir(nearest)?.collect::<Result<_, _>>()?;
+    if error.kind() != io::ErrorKind::ReadOnlyFilesystem || entries.len() > MAX_COPIED_ENTRIES {
+        return Err(error);
+    }
+    let original = Path::new(HELD).join("original");
+    fs::create_dir(&original)?;
+    bind(nearest, &original, MsFlags::MS_REC)?;
+    tmpfs(nearest, "mode=755,size=1m")?;
+    for entry in entries {
+        let name = entry.file_name();
+        show_as(&original.join(&name), &nearest.join(&name))?;
+    }
+    umount2(&original, MntFlags::MNT_DETACH)?;
+    fs::remove_dir(&original)?;
+    fs::create_dir_all(path)
 }
 
 fn change_root() -> Result<(), Failure> {
@@ -105,25 +179,34 @@ fn in_old(path: &Path) -> PathBuf {
 /// Shows a file, folder or link of the machine at the same path, if it exists.
 fn show(path: &Path) -> io::Result<()> {
     let source = in_old(path);
-    let Ok(metadata) = fs::symlink_metadata(&source) else {
+    if fs::symlink_metadata(&source).is_err() {
         return Ok(());
-    };
+    }
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent)?;
     }
-    if metadata.is_symlink() {
-        return symlink(fs::read_link(&source)?, path);
+    show_as(&source, path)
+}
+
+fn show_as(source: &Path, path: &Path) -> io::Result<()> {
+    let kind = fs::symlink_metadata(source)?.file_type();
+    if kind.is_symlink() {
+        return symlink(fs::read_link(source)?, path);
     }
-    if metadata.is_dir() {
+    if kind.is_dir() {
         fs::create_dir(path)?;
     } else {
         fs::write(path, "")?;
     }
+    bind(source, path, MsFlags::MS_REC)
+}
+
+fn bind(source: &Path, path: &Path, flags: MsFlags) -> io::Result<()> {
     Ok(mount(
-        Some(&source),
+        Some(source),
         path,
         NOTHING,
-        MsFlags::MS_BIND | MsFlags::MS_REC,
+        MsFlags::MS_BIND | flags,
         NOTHING,
     )?)
 }
@@ -165,7 +248,7 @@ fn make_devices() -> io::Result<()> {
     ] {
         symlink(target, Path::new("/dev").join(name))?;
     }
-    Ok(tmpfs("/dev/shm", "mode=1777,size=64m")?)
+    tmpfs("/dev/shm", "mode=1777,size=64m")
 }
 
 fn make_proc() -> Result<(), Failure> {
@@ -174,23 +257,24 @@ fn make_proc() -> Result<(), Failure> {
     mount(Some("proc"), "/proc", Some("proc"), flags, NOTHING).step("make /proc")
 }
 
-fn tmpfs(path: &str, options: &str) -> nix::Result<()> {
+fn tmpfs(path: impl AsRef<Path>, options: &str) -> io::Result<()> {
     // The folder is there already, or cannot be made, which the mount says.
-    let _there = fs::create_dir(path);
-    mount(
+    let _there = fs::create_dir(path.as_ref());
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
+    Ok(mount(
         Some("tmpfs"),
-        path,
+        path.as_ref(),
         Some("tmpfs"),
-        MsFlags::MS_NOSUID | MsFlags::MS_NODEV,
+        flags,
         Some(options),
-    )
+    )?)
 }
 
-/// Makes the mounts at and below these paths, and the root itself, read-only.
+/// Makes mounts read-only: those whose nearest path in the list says so.
 ///
 /// A bind mount takes its flags from its source and cannot be made read-only in one step; the kernel insists that
 /// the flags it already has are kept. Mounts below came along with the folder.
-fn seal(read_only: &[PathBuf]) -> Result<(), Failure> {
+fn seal(shown: &[Shown]) -> Result<(), Failure> {
     let table = fs::read_to_string("/proc/self/mountinfo").step("list the mounts")?;
     for line in table.lines() {
         // proc_pid_mountinfo(5): id, parent, device, root, mount point, mount options.
@@ -199,11 +283,15 @@ fn seal(read_only: &[PathBuf]) -> Result<(), Failure> {
             continue;
         };
         let point = PathBuf::from(unescape(point));
-        if point == Path::new("/") || read_only.iter().any(|path| point.starts_with(path)) {
-            let flags = MsFlags::MS_BIND | MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY | flags_of(options);
-            mount(NOTHING, &point, NOTHING, flags, NOTHING)
-                .step(format!("make `{}` read-only", point.display()))?;
+        let above = shown.iter().filter(|shown| point.starts_with(&shown.path));
+        let nearest = above.max_by_key(|shown| shown.path.components().count());
+        let already = options.split(',').any(|option| option == "ro");
+        if already || !nearest.is_some_and(|nearest| nearest.read_only) {
+            continue;
         }
+        let flags = MsFlags::MS_BIND | MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY | flags_of(options);
+        mount(NOTHING, &point, NOTHING, flags, NOTHING)
+            .step(format!("make `{}` read-only", point.display()))?;
     }
     Ok(())
 }

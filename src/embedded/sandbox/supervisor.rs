@@ -23,7 +23,7 @@ use super::wire::{
     Applied, Ended, Failure, HIDDEN_WORD, Level, Order, ROLE_CONTAINER, Report, Step, TERMINATE, read_order,
     send_report,
 };
-use super::{staging, sweep};
+use super::{memory, staging, sweep};
 
 /// Runs the container that the gateway behind the socket of this name orders.
 pub fn run(socket: &str) -> ExitCode {
@@ -54,8 +54,9 @@ fn supervise(order: Order, gateway: &UnixStream) -> Result<Ended, Failure> {
     };
     let deaths = Deaths::listen().step("listen for the end of the command")?;
     let (mut status, mut child) = spawn_container(&order)?;
-    let ended = report_start(&mut status, gateway, &child)
-        .and_then(|()| watch(&mut child, &deaths, gateway).step("watch the command"));
+    let ended = report_start(&mut status, gateway, &child).and_then(|()| {
+        watch(&mut child, &deaths, gateway, order.limits.memory_bytes).step("watch the command")
+    });
     // Nothing to do if it ended by itself.
     let _gone = child.kill().and_then(|()| child.wait());
     match level {
@@ -188,19 +189,36 @@ impl Deaths {
 }
 
 /// Waits for the command's end and reaps orphans, while doing what the gateway says: kills the command when the
-/// gateway closes its side or is gone.
-fn watch(child: &mut Child, deaths: &Deaths, gateway: &UnixStream) -> io::Result<Ended> {
+/// gateway closes its side or is gone, or when it uses more memory than it may.
+fn watch(
+    child: &mut Child,
+    deaths: &Deaths,
+    gateway: &UnixStream,
+    memory_bytes: Option<u64>,
+) -> io::Result<Ended> {
     let mut lifeline = Some(gateway);
+    let mut out_of_memory = false;
+    let patience = match memory_bytes {
+        Some(_) => PollTimeout::try_from(memory::INTERVAL).map_err(io::Error::other)?,
+        None => PollTimeout::NONE,
+    };
     loop {
         let mut wanted = vec![PollFd::new(deaths.0.as_fd(), PollFlags::POLLIN)];
         wanted.extend(lifeline.map(|gateway| PollFd::new(gateway.as_fd(), PollFlags::POLLIN)));
-        match poll(&mut wanted, PollTimeout::NONE) {
+        match poll(&mut wanted, patience) {
             Ok(_) | Err(nix::Error::EINTR) => {}
             Err(error) => return Err(error.into()),
         }
         deaths.forget()?;
         if let Some(ended) = reap(child)? {
-            return Ok(ended);
+            return Ok(Ended {
+                out_of_memory,
+                ..ended
+            });
+        }
+        if !out_of_memory && memory_bytes.is_some_and(memory::is_above) {
+            child.kill()?;
+            out_of_memory = true;
         }
         let spoken = wanted.get(1).is_some_and(|gateway| gateway.any().unwrap_or(true));
         if let (true, Some(mut stream)) = (spoken, lifeline) {

@@ -103,7 +103,7 @@ pub enum Report {
 }
 
 /// Which of the kernel's means were in force when the command started.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Applied {
     /// Landlock denies files outside the container's own.
     pub landlock: bool,
