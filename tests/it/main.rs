@@ -1,0 +1,3 @@
+//! Tests of the whole program and of what needs its binary, in one test binary.
+
+mod sandbox;
