@@ -1,0 +1,1 @@
+//! The grammar against what Docker documents, and the properties that policies lean on.

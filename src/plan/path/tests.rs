@@ -1,0 +1,1 @@
+//! Paths and modes, accepted and refused.

@@ -1,0 +1,1 @@
+//! A table of pods, one row a kind of published fixture.

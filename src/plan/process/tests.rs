@@ -1,0 +1,1 @@
+//! Argv, environment and wall clock.

@@ -1,0 +1,1 @@
+//! Quantities against Kubernetes' documented forms and an independent big-integer oracle.
