@@ -1,8 +1,14 @@
 //! Permit to Kubernetes to [`Outcome`].
 
+mod admission;
 mod api;
+mod archive;
 mod classify;
+mod cleanup;
 mod cluster;
+mod exec;
+mod feed;
+mod logs;
 mod outcome;
 mod progress;
 mod proxy;

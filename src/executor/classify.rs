@@ -10,6 +10,7 @@ use crate::executor::outcome::{Reason, Status};
 use crate::executor::progress::Progress;
 use crate::executor::suspicion::{Patience, Stuck};
 use crate::executor::text::because;
+use crate::plan::manifest::{INJECT, MAIN};
 
 /// Where a pod is on its way.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,18 +37,9 @@ pub(crate) struct Ended {
     pub(crate) message: String,
 }
 
-/// The names that the plan gives to a pod's containers.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ContainerNames {
-    /// Runs the caller's command.
-    pub(crate) main: &'static str,
-    /// The init container that waits for input files.
-    pub(crate) inject: &'static str,
-}
-
 /// Reads a pod's status.
-pub(crate) fn classify(pod: &Pod, names: ContainerNames) -> Phase {
-    let main = status_of(pod, names.main);
+pub(crate) fn classify(pod: &Pod) -> Phase {
+    let main = status_of(pod, MAIN);
     let disruption = disruption(pod);
     if let Some(ended) = main.and_then(terminated)
         && disruption.as_ref().is_none_or(|cause| ended_before(main, cause))
@@ -57,7 +49,7 @@ pub(crate) fn classify(pod: &Pod, names: ContainerNames) -> Phase {
     if let Some(cause) = disruption {
         return Phase::Ended(cause.ended);
     }
-    if let Some(ended) = init_failure(pod, names.inject).or_else(|| dead_pod(pod)) {
+    if let Some(ended) = init_failure(pod).or_else(|| dead_pod(pod)) {
         return Phase::Ended(ended);
     }
     if main.is_some_and(|status| state(status).is_some_and(|state| state.running.is_some())) {
@@ -68,7 +60,7 @@ pub(crate) fn classify(pod: &Pod, names: ContainerNames) -> Phase {
     }
     let awaiting = init_statuses(pod)
         .iter()
-        .any(|status| status.name == names.inject && state(status).is_some_and(|s| s.running.is_some()));
+        .any(|status| status.name == INJECT && state(status).is_some_and(|s| s.running.is_some()));
     if awaiting {
         return Phase::AwaitingFiles;
     }
@@ -219,13 +211,13 @@ fn deleted_externally(pod: &Pod, deadline: Timestamp) -> Disruption {
 }
 
 /// An init container that failed; the main container will never start (`restartPolicy: Never`).
-fn init_failure(pod: &Pod, inject: &str) -> Option<Ended> {
+fn init_failure(pod: &Pod) -> Option<Ended> {
     init_statuses(pod).iter().find_map(|status| {
         let end = state(status)?.terminated.as_ref()?;
         if end.exit_code == 0 && end.reason.as_deref() != Some("OOMKilled") {
             return None;
         }
-        let reason = if status.name == inject {
+        let reason = if status.name == INJECT {
             Reason::InjectFailed
         } else {
             Reason::StartFailed

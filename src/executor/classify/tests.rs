@@ -4,15 +4,10 @@
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
-use super::{ContainerNames, Ended, Phase, classify};
+use super::{Ended, Phase, classify};
 use crate::executor::outcome::{Reason, Status};
 use crate::executor::progress::Progress;
 use crate::executor::suspicion::{Patience, Stuck};
-
-const NAMES: ContainerNames = ContainerNames {
-    main: "main",
-    inject: "inject",
-};
 
 /// What a row expects, without the message.
 #[derive(Debug, PartialEq)]
@@ -399,7 +394,7 @@ fn rows() -> Vec<(&'static str, Pod, Expected)> {
 #[test]
 fn every_status_has_its_class() {
     for (name, pod, expected) in rows() {
-        let found = match classify(&pod, NAMES) {
+        let found = match classify(&pod) {
             Phase::Starting(progress) => Expected::Starting(progress),
             Phase::Stuck(Stuck {
                 reason,
@@ -434,7 +429,7 @@ fn a_message_names_the_image_and_the_cause() {
         json!({}),
         json!({ "phase": "Pending", "containerStatuses": main(waiting("ErrImagePull", "app:1: not found")) }),
     );
-    let Phase::Stuck(stuck) = classify(&pod, NAMES) else {
+    let Phase::Stuck(stuck) = classify(&pod) else {
         panic!("not stuck")
     };
     assert_eq!(
@@ -445,8 +440,5 @@ fn a_message_names_the_image_and_the_cause() {
 
 #[test]
 fn an_empty_pod_is_a_new_one() {
-    assert_eq!(
-        classify(&Pod::default(), NAMES),
-        Phase::Starting(Progress::Created)
-    );
+    assert_eq!(classify(&Pod::default()), Phase::Starting(Progress::Created));
 }
