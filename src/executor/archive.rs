@@ -111,7 +111,7 @@ fn read_into(unpacked: &mut Unpacked, stream: impl Read, inputs: &[PlannedFile],
             unpacked.left_out += 1;
             continue;
         }
-        let mut content = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
+        let mut content = Vec::new();
         entry.read_to_end(&mut content)?;
         if content.len() as u64 != size {
             return Err(io::ErrorKind::UnexpectedEof.into());

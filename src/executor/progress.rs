@@ -35,3 +35,56 @@ impl Progress {
         }
     }
 }
+
+/// Tells each step once, in order.
+pub(crate) struct Steps<'a> {
+    tell: &'a (dyn Fn(Progress) + Send + Sync),
+    reached: Option<Progress>,
+}
+
+impl<'a> Steps<'a> {
+    /// Nothing reached yet.
+    pub(crate) fn new(tell: &'a (dyn Fn(Progress) + Send + Sync)) -> Self {
+        Self { tell, reached: None }
+    }
+
+    /// Takes note of a step; one that lies behind is not told again.
+    pub(crate) fn reach(&mut self, step: Progress) {
+        if self.reached < Some(step) {
+            self.reached = Some(step);
+            (self.tell)(step);
+        }
+    }
+
+    /// The furthest step so far.
+    pub(crate) fn reached(&self) -> Option<Progress> {
+        self.reached
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::{Progress, Steps};
+
+    #[test]
+    fn no_step_is_told_twice_or_backwards() {
+        let told = Mutex::new(Vec::new());
+        let tell = |step| told.lock().unwrap().push(step);
+        let mut steps = Steps::new(&tell);
+        for step in [
+            Progress::Created,
+            Progress::Pulling,
+            Progress::Scheduled,
+            Progress::Pulling,
+            Progress::Running,
+        ] {
+            steps.reach(step);
+        }
+        assert_eq!(
+            *told.lock().unwrap(),
+            [Progress::Created, Progress::Pulling, Progress::Running]
+        );
+    }
+}

@@ -67,11 +67,14 @@ impl Graces {
 #[derive(Debug, Default)]
 pub(crate) struct Suspicion {
     held: Option<(Stuck, Instant)>,
+    /// Whether the pod was seen to move on since: then time alone does not end the job.
+    resting: bool,
 }
 
 impl Suspicion {
     /// Takes in a sighting. `Some` when the cause has lasted beyond its grace.
     pub(crate) fn observe(&mut self, stuck: Stuck, now: Instant, graces: &Graces) -> Option<Ended> {
+        self.resting = false;
         match &mut self.held {
             Some((known, _)) if known.reason == stuck.reason => {
                 if stuck.patience <= known.patience {
@@ -91,7 +94,7 @@ impl Suspicion {
 
     /// When the grace will be over.
     pub(crate) fn due(&self, graces: &Graces) -> Option<Instant> {
-        let (stuck, since) = self.held.as_ref()?;
+        let (stuck, since) = self.held.as_ref().filter(|_| !self.resting)?;
         since.checked_add(graces.of(stuck.patience))
     }
 
@@ -100,9 +103,9 @@ impl Suspicion {
         self.held.as_ref().map(|(stuck, _)| stuck.message.as_str())
     }
 
-    /// Forgets: the pod went on.
-    pub(crate) fn clear(&mut self) {
-        self.held = None;
+    /// The pod seems to be well. Should the cause come back, its time counts from its first sight.
+    pub(crate) fn rest(&mut self) {
+        self.resting = true;
     }
 }
 
@@ -159,6 +162,23 @@ mod tests {
         assert!(
             turned
                 .observe(pull(Patience::Settled, "not found"), at(10), &graces)
+                .is_some()
+        );
+
+        // A pod that seems to move on is left alone, until the cause is seen again.
+        let mut resting = Suspicion::default();
+        assert_eq!(
+            resting.observe(pull(Patience::Settled, "not found"), at(0), &graces),
+            None
+        );
+        resting.rest();
+        assert_eq!(
+            (resting.due(&graces), resting.overdue(at(99), &graces)),
+            (None, None)
+        );
+        assert!(
+            resting
+                .observe(pull(Patience::Settled, "not found"), at(5), &graces)
                 .is_some()
         );
 
