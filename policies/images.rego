@@ -30,6 +30,9 @@ image_count := sum([count(list.images) | some list in image_lists])
 
 image_names := array.slice([name | some list in image_lists; some name in list.images_shown], 0, 10)
 
+# A denial must not vanish because its hint has no value.
+default image_hint := ""
+
 image_hint := "no image is allowed yet; an operator adds images to config.images in data.yaml" if image_count == 0
 
 image_hint := sprintf("use one of: %s", [concat(", ", image_names)]) if {

@@ -13,16 +13,20 @@ mod data;
 mod decision;
 mod error;
 mod evaluate;
+mod images;
+mod init;
 mod input;
 mod permit;
+pub mod test;
 
 pub use bundle::BundleSource;
 pub use data::Overlay;
 pub use decision::Decision;
 pub use error::{LoadError, Location, Problem};
+pub use init::{InitError, init};
 pub use permit::{Permit, Verdict};
 
-use std::sync::Arc;
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
@@ -33,19 +37,19 @@ use crate::schema::ToolCall;
 use bundle::Bundle;
 use data::Config;
 use evaluate::Evaluator;
+use images::ImageLists;
 
 /// How long a decision may take, unless [`Policy::with_time_limit`] says otherwise.
 const TIME_LIMIT: Duration = Duration::from_secs(1);
 
 /// A loaded bundle. Load it once and share it.
-#[derive(Debug)]
 pub struct Policy {
     /// Prepared; cloned for each decision, which costs a few microseconds.
     engine: regorus::Engine,
     evaluator: Evaluator,
     time_limit: Duration,
     revision: String,
-    images: Arc<AllowedImages>,
+    images: ImageLists,
     pod_profile: PodProfile,
 }
 
@@ -75,12 +79,13 @@ impl Policy {
     fn from_bundle(bundle: &Bundle, overlay: &Overlay) -> Result<Self, LoadError> {
         let config = Config::parse(bundle.data()?, overlay)?;
         let engine = compile::compile(bundle.rules(), config.document.into())?;
+        let overlay = serde_json::json!(overlay);
         Ok(Self {
             engine,
             evaluator: Evaluator::default(),
             time_limit: TIME_LIMIT,
-            revision: bundle.revision(&format!("{overlay:?}")),
-            images: Arc::new(AllowedImages::new(config.images)),
+            revision: bundle.revision(&overlay.to_string()),
+            images: ImageLists::new(config.images, config.role_images),
             pod_profile: config.pod_profile,
         })
     }
@@ -121,6 +126,12 @@ impl Policy {
         Decision::new(evaluated.value, self.revision.clone(), start.elapsed())
     }
 
+    /// The images that a caller with these roles may name: for the plan, which resolves short names.
+    #[must_use]
+    pub fn images_for(&self, roles: &[String]) -> AllowedImages {
+        self.images.of(roles)
+    }
+
     /// Identifies the bundle and what was laid over it: SHA-256 in hexadecimal.
     #[must_use]
     pub fn revision(&self) -> &str {
@@ -131,6 +142,14 @@ impl Policy {
     #[must_use]
     pub fn pod_profile(&self) -> PodProfile {
         self.pod_profile
+    }
+}
+
+impl fmt::Debug for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Policy")
+            .field("revision", &self.revision)
+            .finish_non_exhaustive()
     }
 }
 

@@ -28,9 +28,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::plan::{AllowedImages, ImageReference, PodProfile};
+use crate::plan::{ImageReference, PodProfile, quantity};
 use crate::policy::bundle::DATA_FILE;
 use crate::policy::error::{LoadError, Problem};
+use crate::refusal::Reason;
 use document::{Config as Written, Profile};
 
 /// What configuration lays over the bundle's data.
@@ -109,10 +110,11 @@ impl Config {
             .map_or(written.timeouts.max_s, |set| set.min(written.timeouts.max_s));
         let max_cpu = written.resources.max_cpu.0;
         let max_memory = written.resources.max_memory.0;
-        let max_cpu_millis = cpu_millis(&max_cpu).map_err(of_data("config.resources.max_cpu"))?;
-        let max_memory_bytes = memory_bytes(&max_memory).map_err(of_data("config.resources.max_memory"))?;
+        let max_cpu_millis = quantity::cpu_millis(&max_cpu).map_err(of_data("config.resources.max_cpu"))?;
+        let max_memory_bytes =
+            quantity::memory_bytes(&max_memory).map_err(of_data("config.resources.max_memory"))?;
         let max_file_bytes =
-            memory_bytes(&written.files.max_bytes.0).map_err(of_data("config.files.max_bytes"))?;
+            quantity::memory_bytes(&written.files.max_bytes.0).map_err(of_data("config.files.max_bytes"))?;
         let (names, prefixes) =
             parse_reserved(&written.env.reserved).map_err(of_data("config.env.reserved"))?;
 
@@ -150,13 +152,8 @@ impl Config {
 }
 
 fn parse_images(written: &[String]) -> Result<Vec<ImageReference>, String> {
-    written
-        .iter()
-        .map(|text| {
-            text.parse()
-                .map_err(|reason: crate::refusal::Reason| format!("`{text}`: {}", reason.message))
-        })
-        .collect()
+    let parse = |text: &String| text.parse().map_err(|reason: Reason| reason.message);
+    written.iter().map(parse).collect()
 }
 
 /// Names are what Kubernetes accepts for a namespace: a label of RFC 1123, at most 63 characters.
@@ -210,28 +207,17 @@ fn object(keys: BTreeSet<String>) -> Value {
 
 /// The first few, as a person writes them.
 fn shown(images: &[ImageReference]) -> Vec<String> {
-    let first = images.iter().take(SHOWN).cloned();
-    AllowedImages::new(first).listing()
+    images.iter().take(SHOWN).map(ImageReference::familiar).collect()
 }
 
-fn cpu_millis(text: &str) -> Result<u64, String> {
-    text.parse::<u64>()
-        .map(|cpus| cpus * 1000)
-        .map_err(|e| e.to_string())
-}
-
-fn memory_bytes(text: &str) -> Result<u64, String> {
-    let (number, unit) = text.split_at(text.len() - 2);
-    let unit = match unit {
-        "Gi" => 1 << 30,
-        "Mi" => 1 << 20,
-        _ => return Err("unit".into()),
-    };
-    number.parse::<u64>().map(|n| n * unit).map_err(|e| e.to_string())
-}
-
-fn of_data(place: &str) -> impl Fn(String) -> LoadError {
-    move |problem| LoadError::rejected(DATA_FILE, None, Problem::Data(format!("{place}: {problem}")))
+fn of_data<E: ToString>(place: &str) -> impl Fn(E) -> LoadError {
+    move |problem| {
+        LoadError::rejected(
+            DATA_FILE,
+            None,
+            Problem::Data(format!("{place}: {}", problem.to_string())),
+        )
+    }
 }
 
 fn of_overlay(setting: &'static str) -> impl Fn(String) -> LoadError {

@@ -80,7 +80,7 @@ pub enum Problem {
     #[error("would be ignored: the bundle's data is `data.yaml` alone; move it out of the bundle")]
     StrayData,
     /// Brackets nested so deep that parsing them takes exponential time.
-    #[error("nests brackets deeper than {limit} levels")]
+    #[error("nests brackets deeper than {limit} levels, or nearly so too often; name the inner values")]
     TooDeep {
         /// The limit.
         limit: usize,

@@ -38,7 +38,6 @@ pub(in crate::policy) fn document(caller: &Caller, call: &ToolCall, plan: &Plan,
 fn job(plan: &JobPlan) -> Value {
     let image = &plan.image().reference;
     let resources = plan.resources();
-    let bytes: u64 = plan.files().iter().map(|file| file.content.len() as u64).sum();
     json!({
         "namespace": plan.namespace(),
         "image": {
@@ -50,8 +49,8 @@ fn job(plan: &JobPlan) -> Value {
             "key": image.key(),
         },
         "command": plan.command(),
-        "env_names": plan.env().keys().collect::<Vec<_>>(),
-        "files": { "count": plan.files().len(), "bytes": bytes },
+        "env_names": plan.env_names().collect::<Vec<_>>(),
+        "files": { "count": plan.files().len(), "bytes": plan.file_bytes() },
         "workdir": plan.workdir(),
         "timeout_s": seconds(plan.timeout()),
         "resources": {
@@ -63,7 +62,7 @@ fn job(plan: &JobPlan) -> Value {
             "memory_limit_bytes": resources.memory_limit_bytes,
         },
         "clone": null,
-        "manifest": null,
+        "manifest": plan.manifest_view(),
         "manifest_sha256": plan.manifest_sha256(),
     })
 }
