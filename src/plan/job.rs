@@ -201,38 +201,20 @@ pub(super) fn plan(
 ) -> Result<JobPlan, Refusal> {
     // Every part is looked at before the call is refused, so that one reply names all that must change.
     let mut reasons = Vec::new();
-    let image = keep(
-        images.resolve(&job.image).map_err(|reason| vec![reason]),
-        &mut reasons,
-    );
-    let helper = keep(
-        helper_image(settings).map_err(|reason| vec![reason]),
-        &mut reasons,
-    );
+    let image = keep(images.resolve(&job.image).map_err(|reason| vec![reason]), &mut reasons);
+    let helper = keep(helper_image(settings).map_err(|reason| vec![reason]), &mut reasons);
     keep(process::command(&job.command), &mut reasons);
     keep(process::env(&job.env), &mut reasons);
     let files = keep(path::files(&job.files), &mut reasons);
-    let workdir = keep(
-        path::workdir(job.workdir.as_deref()).map_err(|reason| vec![reason]),
-        &mut reasons,
-    );
+    let workdir = keep(path::workdir(job.workdir.as_deref()).map_err(|reason| vec![reason]), &mut reasons);
     let timeout = process::timeout(job.timeout_s, settings.default_timeout_s);
     let timeout = keep(timeout.map_err(|reason| vec![reason]), &mut reasons);
     let resources = keep(resources(&job.limits, settings), &mut reasons);
 
-    let (Some(image), Some(helper), Some(files), Some(workdir), Some(timeout), Some(resources), true) = (
-        image,
-        helper,
-        files,
-        workdir,
-        timeout,
-        resources,
-        reasons.is_empty(),
-    ) else {
-        return Err(Refusal {
-            stage: Stage::Plan,
-            reasons,
-        });
+    let (Some(image), Some(helper), Some(files), Some(workdir), Some(timeout), Some(resources), true) =
+        (image, helper, files, workdir, timeout, resources, reasons.is_empty())
+    else {
+        return Err(Refusal { stage: Stage::Plan, reasons });
     };
     let manifest = manifest::build(&manifest::Parts {
         id,
@@ -289,22 +271,15 @@ fn helper_image(settings: &JobSettings) -> Result<ImageReference, Reason> {
 fn resources(limits: &RequestedLimits, settings: &JobSettings) -> Result<JobResources, Vec<Reason>> {
     let mut reasons = Vec::new();
     let cpu = limits.cpu.as_deref().map(quantity::cpu_millis).transpose();
-    let cpu = keep(
-        cpu.map_err(|error| vec![quantity_reason(&error, "cpu", "500m")]),
-        &mut reasons,
-    );
+    let cpu = keep(cpu.map_err(|error| vec![quantity_reason(&error, "cpu", "500m")]), &mut reasons);
     let memory = limits.memory.as_deref().map(quantity::memory_bytes).transpose();
-    let memory = keep(
-        memory.map_err(|error| vec![quantity_reason(&error, "memory", "256Mi")]),
-        &mut reasons,
-    );
+    let memory = keep(memory.map_err(|error| vec![quantity_reason(&error, "memory", "256Mi")]), &mut reasons);
     let (Some(cpu), Some(memory)) = (cpu, memory) else {
         return Err(reasons);
     };
     Ok(JobResources {
-        cpu_request_millis: cpu.map_or(settings.default_cpu_millis, |limit| {
-            limit.min(settings.default_cpu_millis)
-        }),
+        cpu_request_millis: cpu
+            .map_or(settings.default_cpu_millis, |limit| limit.min(settings.default_cpu_millis)),
         memory_request_bytes: memory.unwrap_or(settings.default_memory_bytes),
         cpu_limit_millis: cpu,
         memory_limit_bytes: memory,
@@ -335,10 +310,7 @@ fn seal(manifest: &Job, profile: PodProfile) -> Result<Seal, Reason> {
     if json.len() > MAX_MANIFEST_BYTES {
         return Err(Reason::new(
             "plan.too_large",
-            format!(
-                "the job's manifest has {} bytes, more than {MAX_MANIFEST_BYTES}",
-                json.len()
-            ),
+            format!("the job's manifest has {} bytes, more than {MAX_MANIFEST_BYTES}", json.len()),
             "",
             "put long arguments and environment values into files",
         ));
@@ -353,19 +325,13 @@ fn seal(manifest: &Job, profile: PodProfile) -> Result<Seal, Reason> {
     if !violated.is_empty() {
         return Err(Reason::new(
             "plan.pod_security",
-            format!(
-                "the job's pod would violate Pod Security {level}: {}",
-                violated.join(", ")
-            ),
+            format!("the job's pod would violate Pod Security {level}: {}", violated.join(", ")),
             "",
             "the operator must correct the user and the pod profile that are configured",
         ));
     }
     redact_env(&mut view);
-    Ok(Seal {
-        view,
-        sha256: hex::encode(Sha256::digest(&json)),
-    })
+    Ok(Seal { view, sha256: hex::encode(Sha256::digest(&json)) })
 }
 
 /// Replaces the value of every entry of every `env` list.

@@ -1,3 +1,7 @@
-//! Tests of the whole program and of what needs its binary, in one test binary.
+//! The integration tests: one binary, so that it links once.
 
+mod cli;
+mod fail_closed;
 mod sandbox;
+mod session;
+mod stdio;

@@ -52,10 +52,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
     }
 
     fn visit_enum<A: EnumAccess<'de>>(self, _tagged: A) -> Result<(), A::Error> {
-        Err(de::Error::custom(format_args!(
-            "`{}` has a YAML tag, which means nothing here",
-            self.path
-        )))
+        Err(de::Error::custom(format_args!("`{}` has a YAML tag, which means nothing here", self.path)))
     }
 
     fn visit_unit<E: de::Error>(self) -> Result<(), E> {

@@ -1,8 +1,8 @@
-//! JSON without duplicate keys.
+//! JSON and YAML without repeated keys.
 //!
 //! `{"image":"a","image":"b"}` is legal JSON whose meaning depends on the reader: what one parser checks,
-//! the next one may not see (CVE-2026-27896 was such a gap). So a repeated key is refused before anything
-//! reads the value.
+//! the next one may not see (CVE-2026-27896 was such a gap), and the YAML parser keeps the last silently. So
+//! a repeated key is refused before anything reads the value.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -14,43 +14,57 @@ use serde_json::Value;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DuplicateKey(pub String);
 
-/// Why a text is not usable JSON.
+/// Why a text cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum StrictJsonError {
-    /// Not JSON, or nested too deeply.
-    #[error("not valid JSON")]
-    Syntax(#[from] serde_json::Error),
-    /// An object names one key twice.
+pub enum StrictError {
+    /// Not JSON, or nested deeper than serde_json's 128.
+    #[error("not valid JSON: {0}")]
+    Json(serde_json::Error),
+    /// Not YAML, more than one document, a tag, or a key that is not a text.
+    #[error("not valid YAML: {0}")]
+    Yaml(serde_yaml::Error),
+    /// A map names one key twice.
     #[error("the key at `{0}` is given twice; give it once")]
     Duplicate(String),
 }
 
-/// Parses `text` and refuses repeated keys.
+/// Parses JSON and refuses repeated keys.
 ///
 /// # Errors
-/// [`StrictJsonError`], for a syntax error (also nesting deeper than serde_json's 128) or a repeated key.
-pub fn parse(text: &[u8]) -> Result<Value, StrictJsonError> {
-    if let Some(DuplicateKey(pointer)) = duplicate_key(text)? {
-        return Err(StrictJsonError::Duplicate(pointer));
+/// [`StrictError`].
+pub fn json(text: &[u8]) -> Result<Value, StrictError> {
+    match duplicate_key(text).map_err(StrictError::Json)? {
+        Some(DuplicateKey(pointer)) => Err(StrictError::Duplicate(pointer)),
+        None => serde_json::from_slice(text).map_err(StrictError::Json),
     }
-    Ok(serde_json::from_slice(text)?)
 }
 
-/// The first repeated key of `text`, if there is one.
+/// Parses one YAML document and refuses repeated keys.
+///
+/// # Errors
+/// [`StrictError`].
+pub fn yaml(text: &str) -> Result<Value, StrictError> {
+    let mut search = Search::default();
+    Node(&mut search).deserialize(serde_yaml::Deserializer::from_str(text)).map_err(StrictError::Yaml)?;
+    match search.found {
+        Some(pointer) => Err(StrictError::Duplicate(pointer)),
+        None => serde_yaml::from_str(text).map_err(StrictError::Yaml),
+    }
+}
+
+/// The first repeated key of a JSON text, if there is one.
 ///
 /// # Errors
 /// The parser's own error when `text` is not JSON.
 pub fn duplicate_key(text: &[u8]) -> Result<Option<DuplicateKey>, serde_json::Error> {
-    let mut search = Search {
-        path: Vec::new(),
-        found: None,
-    };
+    let mut search = Search::default();
     let mut deserializer = serde_json::Deserializer::from_slice(text);
     Node(&mut search).deserialize(&mut deserializer)?;
     deserializer.end()?;
     Ok(search.found.map(DuplicateKey))
 }
 
+#[derive(Default)]
 struct Search {
     path: Vec<String>,
     found: Option<String>,
@@ -58,10 +72,7 @@ struct Search {
 
 impl Search {
     fn pointer(&self) -> String {
-        self.path
-            .iter()
-            .map(|part| format!("/{}", part.replace('~', "~0").replace('/', "~1")))
-            .collect()
+        self.path.iter().map(|part| format!("/{}", part.replace('~', "~0").replace('/', "~1"))).collect()
     }
 }
 
@@ -80,7 +91,7 @@ impl<'de> Visitor<'de> for Node<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON value")
+        f.write_str("a plain value")
     }
 
     fn visit_bool<E>(self, _: bool) -> Result<(), E> {
@@ -100,6 +111,11 @@ impl<'de> Visitor<'de> for Node<'_> {
     }
 
     fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+
+    // YAML's null.
+    fn visit_none<E>(self) -> Result<(), E> {
         Ok(())
     }
 
@@ -150,9 +166,7 @@ mod tests {
     use super::*;
 
     fn found(text: &str) -> Option<String> {
-        duplicate_key(text.as_bytes())
-            .unwrap()
-            .map(|DuplicateKey(pointer)| pointer)
+        duplicate_key(text.as_bytes()).unwrap().map(|DuplicateKey(pointer)| pointer)
     }
 
     #[test]
@@ -161,10 +175,7 @@ mod tests {
         assert_eq!(found(r#"{"a":{"b":1,"b":1}}"#).as_deref(), Some("/a/b"));
         assert_eq!(found(r#"[{"x":1},{"x":1,"x":1}]"#).as_deref(), Some("/1/x"));
         assert_eq!(found(r#"{"a/b":1,"a/b":2}"#).as_deref(), Some("/a~1b"));
-        assert_eq!(
-            found(r#"{"image":"a","im\u0061ge":"b"}"#).as_deref(),
-            Some("/image")
-        );
+        assert_eq!(found(r#"{"image":"a","im\u0061ge":"b"}"#).as_deref(), Some("/image"));
     }
 
     #[test]
@@ -176,16 +187,16 @@ mod tests {
 
     #[test]
     fn text_that_is_not_json_is_an_error() {
-        for text in [
-            "",
-            "{",
-            "{}x",
-            "{} {}",
-            "nul",
-            "\"\\ud800\"",
-            &"[".repeat(100_000),
-        ] {
-            assert!(parse(text.as_bytes()).is_err(), "{text:.20}");
+        for text in ["", "{", "{}x", "{} {}", "nul", "\"\\ud800\"", &"[".repeat(100_000)] {
+            assert!(json(text.as_bytes()).is_err(), "{text:.20}");
         }
+    }
+
+    #[test]
+    fn yaml_is_held_to_the_same() {
+        assert_eq!(yaml("a: [1, {b: no}]").unwrap(), serde_json::json!({ "a": [1, { "b": "no" }] }));
+        let error = yaml("config:\n  images: [a]\n  images: [b]\n").unwrap_err();
+        assert!(matches!(&error, StrictError::Duplicate(at) if at == "/config/images"), "{error}");
+        assert!(yaml("a: 1\n---\na: 2\n").is_err(), "several documents");
     }
 }
