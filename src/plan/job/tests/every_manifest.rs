@@ -7,7 +7,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::plan::manifest::{CONTROL_DIR, HELPER, INJECT, MAIN};
-use crate::plan::properties;
+use crate::plan::pod_security::{self, Level};
+use crate::plan::{properties, quantity};
 
 fn any_limits() -> impl Strategy<Value = RequestedLimits> {
     let cpu = prop::option::of("[1-9][0-9]{0,4}m|[1-9][0-9]?|0\\.[1-9]|[1-9]e[0-2]");
