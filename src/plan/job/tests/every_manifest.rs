@@ -7,7 +7,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::plan::manifest::{CONTROL_DIR, HELPER, INJECT, MAIN};
-use crate::plan::properties;
+use crate::plan::pod_security::{self, Level};
+use crate::plan::{properties, quantity};
 
 fn any_limits() -> impl Strategy<Value = RequestedLimits> {
     let cpu = prop::option::of("[1-9][0-9]{0,4}m|[1-9][0-9]?|0\\.[1-9]|[1-9]e[0-2]");
@@ -39,28 +40,45 @@ fn any_call() -> impl Strategy<Value = RunJob> {
             Just("/work/".to_owned()),
         ]),
     )
-        .prop_map(|(image, command, files, env, limits, timeout_s, workdir)| RunJob {
-            image,
-            command,
-            files,
-            env,
-            limits,
-            timeout_s,
-            workdir,
-        })
+        .prop_map(
+            |(image, command, files, env, limits, timeout_s, workdir)| RunJob {
+                image,
+                command,
+                files,
+                env,
+                limits,
+                timeout_s,
+                workdir,
+            },
+        )
 }
 
 fn containers(pod: &Value) -> Vec<&Value> {
-    ["containers", "initContainers"].iter().filter_map(|list| pod[list].as_array()).flatten().collect()
+    ["containers", "initContainers"]
+        .iter()
+        .filter_map(|list| pod[list].as_array())
+        .flatten()
+        .collect()
 }
 
 fn names(list: &Value) -> Vec<&str> {
-    list.as_array().into_iter().flatten().filter_map(|item| item["name"].as_str()).collect()
+    list.as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|item| item["name"].as_str())
+        .collect()
 }
 
 fn amount(resources: &Value, kind: &str, name: &str) -> Option<u64> {
     let text = resources[kind][name].as_str()?;
-    Some(if name == "cpu" { quantity::cpu_millis(text) } else { quantity::memory_bytes(text) }.unwrap())
+    Some(
+        if name == "cpu" {
+            quantity::cpu_millis(text)
+        } else {
+            quantity::memory_bytes(text)
+        }
+        .unwrap(),
+    )
 }
 
 proptest! {
