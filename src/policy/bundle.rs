@@ -224,3 +224,6 @@ fn read_error(path: &Path, source: io::Error) -> LoadError {
         source,
     }
 }
+
+#[cfg(test)]
+mod tests;
