@@ -28,7 +28,7 @@ fn of(rules: &str) -> Policy {
     Policy::from_bundle(&bundle, &Overlay::default()).unwrap()
 }
 
-fn call(arguments: Value) -> ToolCall {
+pub(crate) fn call(arguments: Value) -> ToolCall {
     Catalogue::load()
         .unwrap()
         .admit(DecisionId::mint(), "run_job", arguments)
