@@ -196,6 +196,12 @@ fn a_loop_is_ended_by_the_engines_own_clock() {
         count([1 | some a in numbers.range(1, 3000); some b in numbers.range(1, 3000); a == b]) > 0 }")
     .with_time_limit(Duration::from_millis(50));
     assert_eq!(denial(&policy).code, "policy.timeout");
+    // Its thread ends too. Without the engine's clock it would run for many seconds more.
+    let start = Instant::now();
+    while policy.evaluator.late() > 0 {
+        assert!(start.elapsed() < Duration::from_secs(2));
+        thread::sleep(Duration::from_millis(5));
+    }
 }
 
 #[test]
@@ -323,4 +329,24 @@ fn the_revision_is_that_of_files_and_overlay() {
     assert_ne!(first, of(rules, "b.rego", &Overlay::default()));
     // Set but empty is not the same as not set.
     assert_ne!(first, of(rules, "a.rego", &overlay(&[])));
+}
+
+#[test]
+#[ignore]
+fn perf() {
+    for n in [10, 1000, 100_000] {
+        let o = Overlay { images: Some((0..n).map(|i| format!("i:{i}")).collect()), ..Overlay::default() };
+        let t = Instant::now();
+        let policy = shipped(&o);
+        eprintln!("n={n} load {:?}", t.elapsed());
+        for image in ["i:5", "evil"] {
+            let caller = Caller::over_stdio(None);
+            let call = call(json!({ "image": image, "command": ["true"] }));
+            let plan = plan(&call, &settings(), &policy.images_for(caller.roles())).unwrap();
+            let input = input::document(&caller, &call, &plan, Timestamp::UNIX_EPOCH);
+            let mut times: Vec<_> = (0..100).map(|_| { let t = Instant::now(); policy.decide(input.clone()); t.elapsed() }).collect();
+            times.sort();
+            eprintln!("n={n} {image} min {:?} p50 {:?}", times[0], times[50]);
+        }
+    }
 }
