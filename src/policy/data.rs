@@ -105,8 +105,12 @@ impl Config {
             Some(set) => parse_namespaces(set).map_err(of_overlay("job namespaces"))?,
             None => parse_namespaces(&written.jobs.namespaces).map_err(of_data("config.jobs.namespaces"))?,
         };
-        let max_s =
-            overlay.max_timeout_s.map_or(written.timeouts.max_s, |set| set.min(written.timeouts.max_s));
+        if written.timeouts.max_s == 0 {
+            return Err(of_data("config.timeouts.max_s")("it must be at least 1"));
+        }
+        let max_s = overlay
+            .max_timeout_s
+            .map_or(written.timeouts.max_s, |set| set.min(written.timeouts.max_s));
         let max_cpu = written.resources.max_cpu.0;
         let max_memory = written.resources.max_memory.0;
         let max_cpu_millis = quantity::cpu_millis(&max_cpu).map_err(of_data("config.resources.max_cpu"))?;
@@ -197,7 +201,11 @@ fn keys(images: &[ImageReference]) -> BTreeSet<String> {
 
 /// `{key: {}}`.
 fn object(keys: BTreeSet<String>) -> Value {
-    Value::Object(keys.into_iter().map(|key| (key, Value::Object(Map::new()))).collect())
+    Value::Object(
+        keys.into_iter()
+            .map(|key| (key, Value::Object(Map::new())))
+            .collect(),
+    )
 }
 
 /// The first few, as a person writes them.
@@ -207,7 +215,11 @@ fn shown(images: &[ImageReference]) -> Vec<String> {
 
 fn of_data<E: ToString>(place: &str) -> impl Fn(E) -> LoadError {
     move |problem| {
-        LoadError::rejected(DATA_FILE, None, Problem::Data(format!("{place}: {}", problem.to_string())))
+        LoadError::rejected(
+            DATA_FILE,
+            None,
+            Problem::Data(format!("{place}: {}", problem.to_string())),
+        )
     }
 }
 
@@ -215,7 +227,16 @@ fn of_overlay(setting: &'static str) -> impl Fn(String) -> LoadError {
     move |problem| LoadError::Overlay { setting, problem }
 }
 
+/// The parser's message begins with the key's path; its end, the place, is taken off and kept apart.
 fn yaml_error(error: serde_yaml::Error) -> LoadError {
     let line = error.location().and_then(|at| u32::try_from(at.line()).ok());
-    LoadError::rejected(DATA_FILE, line, Problem::Data(error.to_string()))
+    let message = error.to_string();
+    let message = match message.rsplit_once(" at line ") {
+        Some((message, _)) if line.is_some() => message.to_owned(),
+        _ => message,
+    };
+    LoadError::rejected(DATA_FILE, line, Problem::Data(message))
 }
+
+#[cfg(test)]
+mod tests;

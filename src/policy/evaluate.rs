@@ -50,7 +50,7 @@ pub(in crate::policy) struct Evaluator {
 const MAX_LATE: usize = 8;
 
 /// How many units of work the engine does between two looks at the clock.
-const CHECK_INTERVAL: NonZeroU32 = NonZeroU32::MIN;
+const CHECK_INTERVAL: NonZeroU32 = NonZeroU32::MIN.saturating_add(15);
 
 /// The parser holds expressions to a depth that this is ample for.
 const STACK_BYTES: usize = 4 * 1024 * 1024;
@@ -78,7 +78,10 @@ impl Evaluator {
             // The receiver is gone when the time was up.
             let _ = sender.send(evaluated);
         };
-        let spawned = thread::Builder::new().name("policy".to_owned()).stack_size(STACK_BYTES).spawn(work);
+        let spawned = thread::Builder::new()
+            .name("policy".to_owned())
+            .stack_size(STACK_BYTES)
+            .spawn(work);
         if let Err(error) = spawned {
             return Evaluated::without_value(Failure::Error(format!("cannot start a thread: {error}")));
         }
@@ -93,20 +96,26 @@ impl Evaluator {
     }
 
     /// How many evaluations run on past their time.
-    fn late(&self) -> usize {
+    pub(in crate::policy) fn late(&self) -> usize {
         let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
         late.retain(|token| token.strong_count() > 0);
         late.len()
     }
 
     fn remember(&self, token: Weak<()>) {
-        self.late.lock().unwrap_or_else(PoisonError::into_inner).push(token);
+        self.late
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(token);
     }
 }
 
 impl Evaluated {
     fn without_value(failure: Failure) -> Self {
-        Self { value: Err(failure), prints: Vec::new() }
+        Self {
+            value: Err(failure),
+            prints: Vec::new(),
+        }
     }
 }
 
@@ -117,7 +126,10 @@ impl Failure {
             Self::Undefined => ("policy.undefined", "the policy came to no decision".to_owned()),
             Self::Error(error) => ("policy.error", format!("the policy failed: {error}")),
             Self::Timeout => ("policy.timeout", "the policy took too long to decide".to_owned()),
-            Self::Shape(detail) => ("policy.shape", format!("the policy's decision is malformed: {detail}")),
+            Self::Shape(detail) => (
+                "policy.shape",
+                format!("the policy's decision is malformed: {detail}"),
+            ),
             Self::Panic => ("policy.panic", "the policy engine crashed".to_owned()),
         };
         Reason::new(code, message, "", "an operator must look at the policy")
@@ -125,7 +137,10 @@ impl Failure {
 }
 
 fn evaluate(mut engine: Engine, input: Value, rule: String, limit: Duration) -> Evaluated {
-    engine.set_execution_timer_config(ExecutionTimerConfig { limit, check_interval: CHECK_INTERVAL });
+    engine.set_execution_timer_config(ExecutionTimerConfig {
+        limit,
+        check_interval: CHECK_INTERVAL,
+    });
     engine.set_input(input);
     let value = match engine.eval_rule(rule) {
         Ok(Value::Undefined) => Err(Failure::Undefined),
@@ -143,5 +158,9 @@ fn failure(error: &(dyn Error + 'static)) -> Failure {
     })
     .filter_map(|cause| cause.downcast_ref::<LimitError>())
     .any(|limit| matches!(limit, LimitError::TimeLimitExceeded { .. }));
-    if timed_out { Failure::Timeout } else { Failure::Error(one_line(&error.to_string())) }
+    if timed_out {
+        Failure::Timeout
+    } else {
+        Failure::Error(one_line(&error.to_string()))
+    }
 }

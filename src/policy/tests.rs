@@ -12,7 +12,10 @@ use crate::schema::{Catalogue, ToolCall};
 const DATA: &[u8] = include_bytes!("../../policies/data.yaml");
 
 fn overlay(images: &[&str]) -> Overlay {
-    Overlay { images: Some(images.iter().map(ToString::to_string).collect()), ..Overlay::default() }
+    Overlay {
+        images: Some(images.iter().map(ToString::to_string).collect()),
+        ..Overlay::default()
+    }
 }
 
 fn shipped(overlay: &Overlay) -> Policy {
@@ -25,8 +28,11 @@ fn of(rules: &str) -> Policy {
     Policy::from_bundle(&bundle, &Overlay::default()).unwrap()
 }
 
-fn call(arguments: Value) -> ToolCall {
-    Catalogue::load().unwrap().admit(DecisionId::mint(), "run_job", arguments).unwrap()
+pub(crate) fn call(arguments: Value) -> ToolCall {
+    Catalogue::load()
+        .unwrap()
+        .admit(DecisionId::mint(), "run_job", arguments)
+        .unwrap()
 }
 
 pub(crate) fn settings() -> JobSettings {
@@ -46,7 +52,12 @@ fn judge(policy: &Policy, arguments: Value) -> Verdict {
     let caller = Caller::over_stdio(None);
     let call = call(arguments);
     let plan = plan(&call, &settings(), &policy.images_for(caller.roles())).unwrap();
-    policy.judge(Question { caller: &caller, call: &call, plan, time: Timestamp::UNIX_EPOCH })
+    policy.judge(Question {
+        caller: &caller,
+        call: &call,
+        plan,
+        time: Timestamp::UNIX_EPOCH,
+    })
 }
 
 fn denial(policy: &Policy) -> crate::refusal::Reason {
@@ -65,8 +76,10 @@ fn a_policy_can_be_shared_between_threads() {
 #[test]
 fn the_shipped_bundle_lists_no_image() {
     let policy = shipped(&Overlay::default());
-    let Verdict::Deny { plan: Plan::Job(job), decision } =
-        judge(&policy, json!({ "image": "busybox:1.36", "command": ["true"] }))
+    let Verdict::Deny {
+        plan: Plan::Job(job),
+        decision,
+    } = judge(&policy, json!({ "image": "busybox:1.36", "command": ["true"] }))
     else {
         panic!("allowed")
     };
@@ -105,7 +118,11 @@ fn every_reason_names_its_argument() {
     let Verdict::Deny { decision, .. } = judge(&shipped(&overlay(&["busybox:1.36"])), arguments) else {
         panic!("allowed")
     };
-    let found: Vec<_> = decision.deny.iter().map(|r| (r.code.as_str(), r.field.as_str())).collect();
+    let found: Vec<_> = decision
+        .deny
+        .iter()
+        .map(|r| (r.code.as_str(), r.field.as_str()))
+        .collect();
     assert_eq!(
         found,
         [
@@ -121,14 +138,18 @@ fn every_reason_names_its_argument() {
 
 #[test]
 fn a_short_name_stands_for_the_listed_reference_of_a_role() {
-    let data =
-        str::from_utf8(DATA).unwrap().replace("roles: {}", "roles: {builder: {images: [golang:1.26]}}");
+    let data = str::from_utf8(DATA)
+        .unwrap()
+        .replace("roles: {}", "roles: {builder: {images: [golang:1.26]}}");
     let rules = "package kubepermit\ndecision := 1\n";
     let bundle =
         Bundle::from_files([("main.rego", rules.as_bytes()), ("data.yaml", data.as_bytes())]).unwrap();
     let policy = Policy::from_bundle(
         &bundle,
-        &Overlay { extra_images: vec!["busybox:1.36".to_owned()], ..Overlay::default() },
+        &Overlay {
+            extra_images: vec!["busybox:1.36".to_owned()],
+            ..Overlay::default()
+        },
     )
     .unwrap();
     let listing = |roles: &[&str]| {
@@ -175,6 +196,12 @@ fn a_loop_is_ended_by_the_engines_own_clock() {
         count([1 | some a in numbers.range(1, 3000); some b in numbers.range(1, 3000); a == b]) > 0 }")
     .with_time_limit(Duration::from_millis(50));
     assert_eq!(denial(&policy).code, "policy.timeout");
+    // Its thread ends too. Without the engine's clock it would run for many seconds more.
+    let start = Instant::now();
+    while policy.evaluator.late() > 0 {
+        assert!(start.elapsed() < Duration::from_secs(2));
+        thread::sleep(Duration::from_millis(5));
+    }
 }
 
 #[test]
@@ -229,7 +256,9 @@ where
     let mut engine = regorus::Engine::new();
     let call =
         move |values| extension(values).map_err(|error| std::io::Error::other(error.to_string()).into());
-    engine.add_extension(format!("test.{name}"), 0, Box::new(call)).unwrap();
+    engine
+        .add_extension(format!("test.{name}"), 0, Box::new(call))
+        .unwrap();
     let rules =
         format!("package kubepermit\ndecision := {{\"allow\": test.{name}(), \"deny\": [], \"warn\": []}}");
     engine.add_policy("main.rego".to_owned(), rules).unwrap();
@@ -287,7 +316,10 @@ fn the_right_shape_allows() {
 fn the_revision_is_that_of_files_and_overlay() {
     let of = |rules: &str, path: &str, overlay: &Overlay| {
         let files = [(path, rules.as_bytes()), ("data.yaml", DATA)];
-        Policy::from_bundle(&Bundle::from_files(files).unwrap(), overlay).unwrap().revision().to_owned()
+        Policy::from_bundle(&Bundle::from_files(files).unwrap(), overlay)
+            .unwrap()
+            .revision()
+            .to_owned()
     };
     let rules = "package kubepermit\ndecision := 1\n";
     let first = of(rules, "a.rego", &Overlay::default());
@@ -297,4 +329,24 @@ fn the_revision_is_that_of_files_and_overlay() {
     assert_ne!(first, of(rules, "b.rego", &Overlay::default()));
     // Set but empty is not the same as not set.
     assert_ne!(first, of(rules, "a.rego", &overlay(&[])));
+}
+
+#[test]
+#[ignore]
+fn perf() {
+    for n in [10, 1000, 100_000] {
+        let o = Overlay { images: Some((0..n).map(|i| format!("i:{i}")).collect()), ..Overlay::default() };
+        let t = Instant::now();
+        let policy = shipped(&o);
+        eprintln!("n={n} load {:?}", t.elapsed());
+        for image in ["i:5", "evil"] {
+            let caller = Caller::over_stdio(None);
+            let call = call(json!({ "image": image, "command": ["true"] }));
+            let plan = plan(&call, &settings(), &policy.images_for(caller.roles())).unwrap();
+            let input = input::document(&caller, &call, &plan, Timestamp::UNIX_EPOCH);
+            let mut times: Vec<_> = (0..100).map(|_| { let t = Instant::now(); policy.decide(input.clone()); t.elapsed() }).collect();
+            times.sort();
+            eprintln!("n={n} {image} min {:?} p50 {:?}", times[0], times[50]);
+        }
+    }
 }

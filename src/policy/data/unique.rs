@@ -8,15 +8,13 @@ use serde::de::{self, DeserializeSeed, Deserializer, EnumAccess, MapAccess, SeqA
 
 /// Fails on a document that repeats a key anywhere, or that holds a tag or a key which is not a string.
 pub(super) fn check(text: &str) -> Result<(), serde_yaml::Error> {
-    Walk { path: "" }.deserialize(serde_yaml::Deserializer::from_str(text))
+    Walk.deserialize(serde_yaml::Deserializer::from_str(text))
 }
 
-/// Walks a value at `path` and keeps nothing of it but the keys of the map at hand.
-struct Walk<'a> {
-    path: &'a str,
-}
+/// Walks a value and keeps nothing of it but the keys of the map at hand. The parser says where it stands.
+struct Walk;
 
-impl<'de> DeserializeSeed<'de> for Walk<'_> {
+impl<'de> DeserializeSeed<'de> for Walk {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -24,7 +22,7 @@ impl<'de> DeserializeSeed<'de> for Walk<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Walk<'_> {
+impl<'de> Visitor<'de> for Walk {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -34,25 +32,22 @@ impl<'de> Visitor<'de> for Walk<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let mut keys = BTreeSet::new();
         while let Some(key) = map.next_key::<String>()? {
-            let path = match self.path {
-                "" => key.clone(),
-                parent => format!("{parent}.{key}"),
-            };
-            if !keys.insert(key) {
-                return Err(de::Error::custom(format_args!("key `{path}` is written twice")));
+            if keys.contains(&key) {
+                return Err(de::Error::custom(format_args!("key `{key}` is written twice")));
             }
-            map.next_value_seed(Walk { path: &path })?;
+            keys.insert(key);
+            map.next_value_seed(Self)?;
         }
         Ok(())
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        while list.next_element_seed(Walk { path: self.path })?.is_some() {}
+        while list.next_element_seed(Self)?.is_some() {}
         Ok(())
     }
 
     fn visit_enum<A: EnumAccess<'de>>(self, _tagged: A) -> Result<(), A::Error> {
-        Err(de::Error::custom(format_args!("`{}` has a YAML tag, which means nothing here", self.path)))
+        Err(de::Error::custom("a YAML tag means nothing here"))
     }
 
     fn visit_unit<E: de::Error>(self) -> Result<(), E> {
