@@ -1,6 +1,6 @@
 //! The launcher's outer process: takes the order, makes the namespaces, watches the lifeline, reports the end.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
@@ -27,6 +27,7 @@ use super::{memory, staging, sweep};
 
 /// Runs the container that the gateway behind the socket of this name orders.
 pub fn run(socket: &str) -> ExitCode {
+    close_what_was_left_open();
     let Ok(mut gateway) = connect(socket) else {
         return ExitCode::FAILURE;
     };
@@ -40,6 +41,22 @@ pub fn run(socket: &str) -> ExitCode {
     // A gateway that is gone has no use for the report.
     let _gone = send_report(&gateway, &report);
     ExitCode::SUCCESS
+}
+
+/// Closes what the gateway itself inherited from a shell or a service manager that left it open across `exec`. It
+/// would go on to the command. Nothing in this process owns a descriptor above 2 yet.
+fn close_what_was_left_open() {
+    let Ok(entries) = fs::read_dir("/proc/self/fd") else {
+        return;
+    };
+    let open: Vec<i32> = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect();
+    for descriptor in open.into_iter().filter(|descriptor| *descriptor > 2) {
+        // The one of the listing is closed already.
+        let _closed = nix::unistd::close(descriptor);
+    }
 }
 
 fn connect(socket: &str) -> io::Result<UnixStream> {
