@@ -11,7 +11,7 @@
 //!
 //! This is not isolation for hostile code: the kernel is shared and so are the processor and the disk.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::process::Stdio;
 
 #[cfg(target_os = "linux")]
@@ -53,6 +53,9 @@ use wire::Level;
 
 /// The user and group that a container's command runs as. The distroless images' `nonroot`.
 pub const CONTAINER_UID: u32 = 65532;
+
+/// The longest host name that the kubelet gives a pod.
+const HOST_NAME_CHARS: usize = 63;
 
 /// How containers are kept apart from the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,7 +120,12 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { memory_bytes: None, processes: 512, open_files: 4096, file_bytes: 4 << 30 }
+        Self {
+            memory_bytes: None,
+            processes: 512,
+            open_files: 4096,
+            file_bytes: 4 << 30,
+        }
     }
 }
 
@@ -173,8 +181,16 @@ impl Sandbox {
     /// If it does not, with the reason.
     pub async fn try_out(launcher: &Path, confinement: Confinement) -> Result<Self, String> {
         let folder = tempfile::tempdir().map_err(|error| format!("make a folder: {error}"))?;
-        let nothing = Applied { landlock: false, landlock_scopes: false, seccomp: false };
-        let mut sandbox = Self { launcher: launcher.to_owned(), confinement, applied: nothing };
+        let nothing = Applied {
+            landlock: false,
+            landlock_scopes: false,
+            seccomp: false,
+        };
+        let mut sandbox = Self {
+            launcher: launcher.to_owned(),
+            confinement,
+            applied: nothing,
+        };
         let spec = ContainerSpec {
             hostname: "probe".to_owned(),
             argv: vec!["true".to_owned()],
@@ -187,8 +203,15 @@ impl Sandbox {
             }],
             limits: Limits::default(),
         };
-        let streams = Streams { stdin: Stdio::null(), stdout: Stdio::null(), stderr: Stdio::null() };
-        let mut process = sandbox.start(&spec, streams).await.map_err(|error| with_sources(&error))?;
+        let streams = Streams {
+            stdin: Stdio::null(),
+            stdout: Stdio::null(),
+            stderr: Stdio::null(),
+        };
+        let mut process = sandbox
+            .start(&spec, streams)
+            .await
+            .map_err(|error| with_sources(&error))?;
         let exit = process.wait().await.map_err(|error| with_sources(&error))?;
         if exit.code() != 0 {
             return Err(format!("`true` ended with exit code {}", exit.code()));
@@ -214,12 +237,24 @@ impl Sandbox {
                 "containers run as local processes in namespaces of their own, with a private file tree, no network \
                  and no other process in sight; this is not isolation for hostile code"
             }
-            (Confinement::LandlockOnly, Applied { landlock_scopes: true, .. }) => {
+            (
+                Confinement::LandlockOnly,
+                Applied {
+                    landlock_scopes: true,
+                    ..
+                },
+            ) => {
                 "containers run as local processes behind Landlock and seccomp, with system programs and their own \
                  folders but no sockets, and without absolute paths such as `/work`; this is not isolation for \
                  hostile code"
             }
-            (Confinement::LandlockOnly, Applied { landlock_scopes: false, .. }) => {
+            (
+                Confinement::LandlockOnly,
+                Applied {
+                    landlock_scopes: false,
+                    ..
+                },
+            ) => {
                 "containers run as local processes behind Landlock and seccomp, with system programs and their own \
                  folders but no sockets, and without absolute paths such as `/work`; this kernel, older than Linux \
                  6.12, lets them signal this user's other processes; this is not isolation for hostile code"
@@ -247,7 +282,7 @@ impl Sandbox {
         spec: &ContainerSpec,
         streams: Streams,
     ) -> Result<ContainerProcess, StartError> {
-        let order = self.order(spec);
+        let order = self.order(spec)?;
         ContainerProcess::start(&self.launcher, &order, streams).await
     }
 
@@ -262,7 +297,15 @@ impl Sandbox {
             .map(|(mount, rest)| mount.host.join(rest))
     }
 
-    fn order(&self, spec: &ContainerSpec) -> wire::Order {
+    fn order(&self, spec: &ContainerSpec) -> Result<wire::Order, StartError> {
+        for path in spec
+            .mounts
+            .iter()
+            .map(|mount| &mount.path)
+            .chain([&spec.working_dir])
+        {
+            check(path)?;
+        }
         let level = match self.confinement {
             Confinement::Namespaces => Level::Namespaces,
             Confinement::LandlockOnly => Level::LandlockOnly,
@@ -272,12 +315,12 @@ impl Sandbox {
             Level::Namespaces => None,
             Level::LandlockOnly | Level::Unconfined => Self::host_path(&spec.mounts, &spec.working_dir),
         };
-        wire::Order {
+        Ok(wire::Order {
             level,
             argv: spec.argv.clone(),
             env: spec.env.clone(),
             working_dir: working_dir.unwrap_or_else(|| spec.working_dir.clone()),
-            hostname: spec.hostname.clone(),
+            hostname: host_name(&spec.hostname),
             mounts: spec
                 .mounts
                 .iter()
@@ -295,8 +338,28 @@ impl Sandbox {
                 file_bytes: spec.limits.file_bytes,
             },
             gateway: std::process::id(),
-        }
+        })
     }
+}
+
+/// Paths in a container are absolute and lead nowhere else.
+fn check(path: &Path) -> Result<(), StartError> {
+    let plain = path
+        .components()
+        .all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
+    if path.is_absolute() && plain {
+        return Ok(());
+    }
+    Err(StartError::Setup(format!(
+        "`{}` must be absolute and without `..`",
+        path.display()
+    )))
+}
+
+/// As much of a pod's name as the kernel takes, cut as the kubelet does it.
+fn host_name(pod: &str) -> String {
+    let cut: String = pod.chars().take(HOST_NAME_CHARS).collect();
+    cut.trim_end_matches(['-', '.']).to_owned()
 }
 
 /// An error with its causes, for a message that keeps no source.

@@ -63,6 +63,8 @@ impl ContainerProcess {
             .process_group(0)
             .spawn()
             .map_err(failed("start"))?;
+        // Taken now: waiting closes the handle of standard input.
+        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let stream = tokio::select! {
             stream = accept(&listener, child.id()) => stream,
             status = child.wait() => Err(match status {
@@ -73,17 +75,31 @@ impl ContainerProcess {
         };
         let (reports, mut lifeline) = stream.map_err(failed("connect"))?.into_split();
         let order = encode(order).map_err(failed("take the order"))?;
-        lifeline.write_all(&order).await.map_err(failed("take the order"))?;
+        lifeline
+            .write_all(&order)
+            .await
+            .map_err(failed("take the order"))?;
         let mut reports = BufReader::new(reports).lines();
         let (pid, applied) = match next(&mut reports).await.map_err(failed("report the start"))? {
             Report::Started { pid, applied } => (pid, applied),
             Report::Failed(failure) => return Err(failure.into()),
             Report::Exited(_) => {
-                return Err(failed("report the start")(io::Error::other("it reported an end first")));
+                return Err(failed("report the start")(io::Error::other(
+                    "it reported an end first",
+                )));
             }
         };
-        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        Ok(Self { pid, applied, reports, lifeline, launcher: child, exit: None, stdin, stdout, stderr })
+        Ok(Self {
+            pid,
+            applied,
+            reports,
+            lifeline,
+            launcher: child,
+            exit: None,
+            stdin,
+            stdout,
+            stderr,
+        })
     }
 
     /// The process id on the machine.
@@ -159,9 +175,13 @@ async fn next(reports: &mut Lines<BufReader<OwnedReadHalf>>) -> io::Result<Repor
 
 fn exit(ended: Ended) -> io::Result<Exit> {
     match ended {
-        Ended { out_of_memory: true, .. } => Ok(Exit::OutOfMemory),
+        Ended {
+            out_of_memory: true, ..
+        } => Ok(Exit::OutOfMemory),
         Ended { code: Some(code), .. } => Ok(Exit::Code(code)),
-        Ended { signal: Some(signal), .. } => Ok(Exit::Signal(signal)),
+        Ended {
+            signal: Some(signal), ..
+        } => Ok(Exit::Signal(signal)),
         Ended { .. } => Err(io::Error::other("the launcher reported an end without a status")),
     }
 }

@@ -1,6 +1,6 @@
 //! The launcher's outer process: takes the order, makes the namespaces, watches the lifeline, reports the end.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
@@ -27,6 +27,7 @@ use super::{memory, staging, sweep};
 
 /// Runs the container that the gateway behind the socket of this name orders.
 pub fn run(socket: &str) -> ExitCode {
+    close_what_was_left_open();
     let Ok(mut gateway) = connect(socket) else {
         return ExitCode::FAILURE;
     };
@@ -40,6 +41,22 @@ pub fn run(socket: &str) -> ExitCode {
     // A gateway that is gone has no use for the report.
     let _gone = send_report(&gateway, &report);
     ExitCode::SUCCESS
+}
+
+/// Closes what the gateway itself inherited from a shell or a service manager that left it open across `exec`. It
+/// would go on to the command. Nothing in this process owns a descriptor above 2 yet.
+fn close_what_was_left_open() {
+    let Ok(entries) = fs::read_dir("/proc/self/fd") else {
+        return;
+    };
+    let open: Vec<i32> = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect();
+    for descriptor in open.into_iter().filter(|descriptor| *descriptor > 2) {
+        // The one of the listing is closed already.
+        let _closed = nix::unistd::close(descriptor);
+    }
 }
 
 fn connect(socket: &str) -> io::Result<UnixStream> {
@@ -105,7 +122,9 @@ fn become_subreaper(order: Order) -> Result<Order, Failure> {
 fn spawn_container(order: &Order) -> Result<(File, Child), Failure> {
     let memory = memfd_create("order", MFdFlags::MFD_CLOEXEC).step("make a memory file")?;
     let mut memory = File::from(memory);
-    memory.write_all(&super::wire::encode(order).step("write the order")?).step("write the order")?;
+    memory
+        .write_all(&super::wire::encode(order).step("write the order")?)
+        .step("write the order")?;
     let (status, theirs) = nix::unistd::pipe2(OFlag::O_CLOEXEC).step("make a pipe")?;
     inherit(&memory).step("pass on the order")?;
     inherit(&theirs).step("pass on the pipe")?;
@@ -138,18 +157,29 @@ fn let_go_of_streams() -> io::Result<()> {
 /// command runs, or why it does not.
 fn report_start(status: &mut File, gateway: &UnixStream, child: &Child) -> Result<(), Failure> {
     let mut text = String::new();
-    status.read_to_string(&mut text).step("read the container's status")?;
+    status
+        .read_to_string(&mut text)
+        .step("read the container's status")?;
     let mut lines = text.lines().map(serde_json::from_str::<Result<Applied, Failure>>);
     let applied = match (lines.next(), lines.next()) {
         (Some(Ok(Ok(applied))), None) => applied,
         (Some(Ok(Err(failure))), None) | (Some(Ok(Ok(_))), Some(Ok(Err(failure)))) => return Err(failure),
         _ => {
-            return Err(Failure::setup("start the container's process", "it ended without a word"));
+            return Err(Failure::setup(
+                "start the container's process",
+                "it ended without a word",
+            ));
         }
     };
     let pid = pid_of(child).step("report the start")?;
     // If the gateway is gone, the lifeline tells.
-    let _gone = send_report(gateway, &Report::Started { pid: pid.as_raw(), applied });
+    let _gone = send_report(
+        gateway,
+        &Report::Started {
+            pid: pid.as_raw(),
+            applied,
+        },
+    );
     Ok(())
 }
 
@@ -163,7 +193,10 @@ impl Deaths {
         mask.add(Signal::SIGCHLD);
         // The standard library gives children an empty mask.
         mask.thread_block()?;
-        Ok(Self(SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?))
+        Ok(Self(SignalFd::with_flags(
+            &mask,
+            SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK,
+        )?))
     }
 
     fn forget(&self) -> nix::Result<()> {
@@ -195,7 +228,10 @@ fn watch(
         }
         deaths.forget()?;
         if let Some(ended) = reap(child)? {
-            return Ok(Ended { out_of_memory, ..ended });
+            return Ok(Ended {
+                out_of_memory,
+                ..ended
+            });
         }
         if !out_of_memory && memory_bytes.is_some_and(memory::is_above) {
             child.kill()?;
@@ -223,7 +259,10 @@ fn watch(
 fn reap(child: &mut Child) -> io::Result<Option<Ended>> {
     let command = pid_of(child)?;
     loop {
-        match waitid(Id::All, WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT | WaitPidFlag::WNOHANG) {
+        match waitid(
+            Id::All,
+            WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT | WaitPidFlag::WNOHANG,
+        ) {
             Ok(WaitStatus::StillAlive) => return Ok(None),
             Ok(status) if status.pid() == Some(command) => {
                 return child.wait().map(|status| Some(ended(status)));
@@ -238,9 +277,15 @@ fn reap(child: &mut Child) -> io::Result<Option<Ended>> {
 }
 
 fn ended(status: ExitStatus) -> Ended {
-    Ended { code: status.code(), signal: status.signal(), out_of_memory: false }
+    Ended {
+        code: status.code(),
+        signal: status.signal(),
+        out_of_memory: false,
+    }
 }
 
 fn pid_of(child: &Child) -> io::Result<Pid> {
-    i32::try_from(child.id()).map(Pid::from_raw).map_err(io::Error::other)
+    i32::try_from(child.id())
+        .map(Pid::from_raw)
+        .map_err(io::Error::other)
 }

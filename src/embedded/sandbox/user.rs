@@ -17,7 +17,10 @@ pub struct Identity {
 impl Identity {
     /// The ones in force.
     pub fn current() -> Self {
-        Self { uid: geteuid(), gid: getegid() }
+        Self {
+            uid: geteuid(),
+            gid: getegid(),
+        }
     }
 }
 
