@@ -1,7 +1,3 @@
-//! The integration tests: one binary, so that it links once.
+//! The integration tests: one binary, a file a subject.
 
-mod cli;
-mod fail_closed;
-mod sandbox;
-mod session;
-mod stdio;
+mod embedded;
