@@ -1,3 +1,3 @@
-//! The integration tests: one binary, a file a subject.
+//! Integration tests, in one binary so that the crate is linked once.
 
-mod embedded;
+mod jobs;
