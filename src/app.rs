@@ -37,7 +37,7 @@ impl App {
     pub async fn start(config: Config) -> anyhow::Result<Self> {
         let catalogue = Catalogue::load()?;
         let embedded = start_embedded(&config).await?;
-        let policy = Arc::new(load_policy(&config, embedded.as_ref())?);
+        let policy = Arc::new(load_policy(&config)?);
         let audit = start_audit(&config)?;
         let mut notices = vec![format!("audit records go to {}", audit.location())];
         notices.extend(embedded.as_ref().map(Embedded::notice));
@@ -85,7 +85,7 @@ impl App {
     /// # Errors
     /// A bundle or catalogue that cannot be loaded.
     pub fn catalogue(config: &Config) -> anyhow::Result<(Catalogue, Vec<String>)> {
-        let policy = load_policy(config, None)?;
+        let policy = load_policy(config)?;
         Ok((Catalogue::load()?, policy.images_for(&[]).listing()))
     }
 }
@@ -97,17 +97,16 @@ async fn start_embedded(config: &Config) -> anyhow::Result<Option<Embedded>> {
     Ok(Some(Embedded::start(options).await.context("the embedded cluster cannot start")?))
 }
 
-fn load_policy(config: &Config, embedded: Option<&Embedded>) -> anyhow::Result<Policy> {
+fn load_policy(config: &Config) -> anyhow::Result<Policy> {
     let source = match &config.policies {
         Some(directory) => BundleSource::Directory(directory.clone()),
         None => BundleSource::BuiltIn,
     };
     let overlay = Overlay {
         images: config.allowed_images.clone(),
-        extra_images: match (embedded, &config.cluster) {
-            (Some(embedded), _) => embedded.images(),
-            (None, ClusterChoice::Embedded { .. }) => Embedded::known_images(),
-            (None, ClusterChoice::Kubeconfig { .. } | ClusterChoice::InCluster) => Vec::new(),
+        extra_images: match config.cluster {
+            ClusterChoice::Embedded { .. } => Embedded::images(),
+            ClusterChoice::Kubeconfig { .. } | ClusterChoice::InCluster => Vec::new(),
         },
         job_namespaces: config.namespace_is_set.then(|| vec![config.namespace.clone()]),
         max_timeout_s: Some(config.max_timeout_s),

@@ -19,6 +19,7 @@ mod names;
 mod node;
 mod quantity;
 mod runner;
+pub mod sandbox;
 mod scheduler;
 mod server;
 mod store;
@@ -123,10 +124,11 @@ impl Embedded {
         &self.kubeconfig
     }
 
-    /// The images that exist on this machine, as an allowlist names them.
+    /// The images for an allowlist: one of each repository that this machine can make, so that its short name
+    /// means exactly one.
     #[must_use]
-    pub fn images(&self) -> Vec<String> {
-        images::available()
+    pub fn images() -> Vec<String> {
+        images::listed()
     }
 
     /// What this is, in one or two sentences for whoever starts it.

@@ -1,3 +1,8 @@
-//! Integration tests, in one binary so that the crate is linked once.
+//! The integration tests: one binary, so that it links once.
 
+mod cli;
+mod fail_closed;
 mod jobs;
+mod sandbox;
+mod session;
+mod stdio;
