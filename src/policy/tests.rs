@@ -330,23 +330,3 @@ fn the_revision_is_that_of_files_and_overlay() {
     // Set but empty is not the same as not set.
     assert_ne!(first, of(rules, "a.rego", &overlay(&[])));
 }
-
-#[test]
-#[ignore]
-fn perf() {
-    for n in [10, 1000, 100_000] {
-        let o = Overlay { images: Some((0..n).map(|i| format!("i:{i}")).collect()), ..Overlay::default() };
-        let t = Instant::now();
-        let policy = shipped(&o);
-        eprintln!("n={n} load {:?}", t.elapsed());
-        for image in ["i:5", "evil"] {
-            let caller = Caller::over_stdio(None);
-            let call = call(json!({ "image": image, "command": ["true"] }));
-            let plan = plan(&call, &settings(), &policy.images_for(caller.roles())).unwrap();
-            let input = input::document(&caller, &call, &plan, Timestamp::UNIX_EPOCH);
-            let mut times: Vec<_> = (0..100).map(|_| { let t = Instant::now(); policy.decide(input.clone()); t.elapsed() }).collect();
-            times.sort();
-            eprintln!("n={n} {image} min {:?} p50 {:?}", times[0], times[50]);
-        }
-    }
-}
