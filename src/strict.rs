@@ -7,23 +7,22 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use serde::de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{
+    self, Deserialize, DeserializeOwned, DeserializeSeed, Deserializer, EnumAccess, MapAccess, SeqAccess, Visitor,
+};
 use serde_json::Value;
 
 /// Where a key is repeated: a JSON pointer to the second one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DuplicateKey(pub String);
 
-/// Why a text cannot be used.
+/// Why a JSON text cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StrictError {
     /// Not JSON, or nested deeper than serde_json's 128.
     #[error("not valid JSON: {0}")]
-    Json(serde_json::Error),
-    /// Not YAML, more than one document, a tag, or a key that is not a text.
-    #[error("not valid YAML: {0}")]
-    Yaml(serde_yaml::Error),
-    /// A map names one key twice.
+    Syntax(serde_json::Error),
+    /// An object names one key twice.
     #[error("the key at `{0}` is given twice; give it once")]
     Duplicate(String),
 }
@@ -33,37 +32,36 @@ pub enum StrictError {
 /// # Errors
 /// [`StrictError`].
 pub fn json(text: &[u8]) -> Result<Value, StrictError> {
-    match duplicate_key(text).map_err(StrictError::Json)? {
+    match duplicate_key(text).map_err(StrictError::Syntax)? {
         Some(DuplicateKey(pointer)) => Err(StrictError::Duplicate(pointer)),
-        None => serde_json::from_slice(text).map_err(StrictError::Json),
+        None => serde_json::from_slice(text).map_err(StrictError::Syntax),
     }
 }
 
-/// Parses one YAML document and refuses repeated keys.
+/// Parses one YAML document and refuses repeated keys and tags.
 ///
 /// # Errors
-/// [`StrictError`].
-pub fn yaml(text: &str) -> Result<Value, StrictError> {
-    let mut search = Search::default();
-    Node(&mut search).deserialize(serde_yaml::Deserializer::from_str(text)).map_err(StrictError::Yaml)?;
-    match search.found {
-        Some(pointer) => Err(StrictError::Duplicate(pointer)),
-        None => serde_yaml::from_str(text).map_err(StrictError::Yaml),
-    }
+/// The parser's, with the place.
+pub fn yaml<T: DeserializeOwned>(text: &str) -> Result<T, serde_yaml::Error> {
+    Node(&mut Search::default()).deserialize(serde_yaml::Deserializer::from_str(text))?;
+    serde_yaml::from_str(text)
 }
 
-/// The first repeated key of a JSON text, if there is one.
+/// The first repeated key of a JSON text, if there is one. What comes after it is not looked at.
 ///
 /// # Errors
-/// The parser's own error when `text` is not JSON.
+/// The parser's, when what comes before it is not JSON.
 pub fn duplicate_key(text: &[u8]) -> Result<Option<DuplicateKey>, serde_json::Error> {
     let mut search = Search::default();
     let mut deserializer = serde_json::Deserializer::from_slice(text);
-    Node(&mut search).deserialize(&mut deserializer)?;
-    deserializer.end()?;
-    Ok(search.found.map(DuplicateKey))
+    let walked = Node(&mut search).deserialize(&mut deserializer).and_then(|()| deserializer.end());
+    match search.found {
+        Some(pointer) => Ok(Some(DuplicateKey(pointer))),
+        None => walked.map(|()| None),
+    }
 }
 
+/// Where the walk is, and the repeated key that ended it.
 #[derive(Default)]
 struct Search {
     path: Vec<String>,
@@ -94,6 +92,11 @@ impl<'de> Visitor<'de> for Node<'_> {
         f.write_str("a plain value")
     }
 
+    // YAML's tags.
+    fn visit_enum<A: EnumAccess<'de>>(self, _: A) -> Result<(), A::Error> {
+        Err(de::Error::custom("a YAML tag means nothing here"))
+    }
+
     fn visit_bool<E>(self, _: bool) -> Result<(), E> {
         Ok(())
     }
@@ -103,6 +106,14 @@ impl<'de> Visitor<'de> for Node<'_> {
     }
 
     fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i128<E>(self, _: i128) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u128<E>(self, _: u128) -> Result<(), E> {
         Ok(())
     }
 
@@ -142,9 +153,11 @@ impl<'de> Visitor<'de> for Node<'_> {
         let mut seen = HashSet::new();
         while let Some(Key(key)) = entries.next_key()? {
             search.path.push(key.clone());
-            if !seen.insert(key) && search.found.is_none() {
+            if seen.contains(&key) {
                 search.found = Some(search.pointer());
+                return Err(de::Error::custom(format_args!("key `{key}` is written twice")));
             }
+            seen.insert(key);
             entries.next_value_seed(Node(&mut *search))?;
             search.path.pop();
         }
@@ -194,9 +207,11 @@ mod tests {
 
     #[test]
     fn yaml_is_held_to_the_same() {
-        assert_eq!(yaml("a: [1, {b: no}]").unwrap(), serde_json::json!({ "a": [1, { "b": "no" }] }));
-        let error = yaml("config:\n  images: [a]\n  images: [b]\n").unwrap_err();
-        assert!(matches!(&error, StrictError::Duplicate(at) if at == "/config/images"), "{error}");
-        assert!(yaml("a: 1\n---\na: 2\n").is_err(), "several documents");
+        assert_eq!(yaml::<Value>("a: [1, {b: no}]").unwrap(), serde_json::json!({ "a": [1, { "b": "no" }] }));
+        let error = yaml::<Value>("config:\n  images: [a]\n  images: [b]\n").unwrap_err().to_string();
+        assert!(error.contains("config: key `images` is written twice"), "{error}");
+        for text in ["a: 1\n---\na: 2\n", "a: !tag b\n"] {
+            assert!(yaml::<Value>(text).is_err(), "{text}");
+        }
     }
 }

@@ -1,5 +1,10 @@
 //! The shape of the tree, held by tests: which module may name which, which outside crate may appear where,
 //! how long a file may be, and what is deliberately absent. ARCHITECTURE.md tells why.
+#![expect(
+    clippy::unwrap_used,
+    clippy::string_slice,
+    reason = "a test fails by panicking"
+)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -15,7 +20,7 @@ const MAY_NAME: [(&str, &[&str]); 19] = [
     ("plan", &["ids", "refusal", "schema"]),
     ("policy", &["caller", "plan", "refusal", "schema", "strict"]),
     ("audit", &["caller", "ids", "refusal"]),
-    ("executor", &["audit", "ids", "output", "plan", "policy"]),
+    ("executor", &["audit", "output", "plan", "policy"]),
     ("reply", &["executor", "ids", "refusal"]),
     ("pipeline", &["audit", "caller", "executor", "ids", "plan", "policy", "refusal", "reply", "schema"]),
     ("transport", &["audit", "caller", "executor", "pipeline", "refusal", "reply", "schema", "strict"]),
@@ -57,9 +62,9 @@ const ONLY_IN: [(&str, &[&str]); 19] = [
     ("rmcp::", &["transport"]),
     ("regorus::", &["policy"]),
     ("jsonschema::", &["schema"]),
-    ("clap::", &["cli"]),
+    ("clap::", &["cli", "main"]),
     ("anyhow::", &["app", "cli", "main"]),
-    ("std::env", &["config"]),
+    ("std::env::var", &["config"]),
     ("async fn", &["audit", "executor", "pipeline", "transport", "app", "cli", "embedded", "shutdown"]),
     ("Caller::over_stdio", &["transport"]),
     ("Caller::at_command_line", &["cli"]),

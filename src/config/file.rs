@@ -30,7 +30,7 @@ fn parse(text: &str) -> Result<BTreeMap<Setting, String>, Vec<String>> {
     if text.trim().is_empty() {
         return Ok(BTreeMap::new());
     }
-    let Value::Object(entries) = strict::yaml(text).map_err(|error| vec![error.to_string()])? else {
+    let Value::Object(entries) = strict::yaml::<Value>(text).map_err(|error| vec![error.to_string()])? else {
         return Err(vec!["not a map of settings".to_owned()]);
     };
     let mut settings = BTreeMap::new();

@@ -21,7 +21,6 @@
 //! for hints. `schemas/policy-data.json` is the same as a schema.
 
 mod document;
-mod unique;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,6 +31,7 @@ use crate::plan::{ImageReference, PodProfile, quantity};
 use crate::policy::bundle::DATA_FILE;
 use crate::policy::error::{LoadError, Problem};
 use crate::refusal::Reason;
+use crate::strict;
 use document::{Config as Written, Profile};
 
 /// What configuration lays over the bundle's data.
@@ -68,8 +68,7 @@ const SHOWN: usize = 10;
 impl Config {
     /// Parses the text of `data.yaml` and lays `overlay` over it.
     pub(in crate::policy) fn parse(text: &str, overlay: &Overlay) -> Result<Self, LoadError> {
-        unique::check(text).map_err(yaml_error)?;
-        let written: document::File = serde_yaml::from_str(text).map_err(yaml_error)?;
+        let written: document::File = strict::yaml(text).map_err(yaml_error)?;
         Self::normalise(written.config, overlay)
     }
 

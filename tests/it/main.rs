@@ -1,4 +1,12 @@
 //! The integration tests: one binary, so that it links once.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, and says why it skips"
+)]
 
 mod cli;
 mod fail_closed;
