@@ -1,13 +1,24 @@
 //! `ToolCall` to [`Plan`]: what will run, complete and exact. Pure: no I/O, no async, no clock.
 
+mod budgets;
 mod image;
 mod job;
+pub mod manifest;
+mod path;
+pub mod pod_security;
+mod process;
+pub mod quantity;
 
+pub use budgets::Budgets;
 pub use image::{AllowedImages, ImageReference, ResolvedImage};
 pub use job::{JobPlan, JobResources, JobSettings, PlannedFile, PodProfile};
+pub use quantity::QuantityError;
 
 use crate::refusal::Refusal;
 use crate::schema::{Arguments, ToolCall};
+
+/// How many reasons one kind of fault may give: enough to mend a call at once, too few to flood a reply.
+const MAX_REASONS: usize = 10;
 
 /// What will run. A closed enum: the executor has one arm for each.
 #[derive(Debug)]
@@ -26,5 +37,33 @@ pub fn plan(call: &ToolCall, settings: &JobSettings, images: &AllowedImages) -> 
         Arguments::RunJob(job) => {
             job::plan(call.id(), job, settings, images).map(|plan| Plan::Job(Box::new(plan)))
         }
+    }
+}
+
+/// A caller's text as a message shows it: in backticks, short, without characters that do not print.
+fn quote(text: &str) -> String {
+    const MAX_CHARS: usize = 100;
+    let mut quoted = String::from("`");
+    let mut rest = text.chars();
+    for c in rest.by_ref().take(MAX_CHARS) {
+        match c {
+            '\'' | '"' | '\\' => quoted.push(c),
+            _ => quoted.extend(c.escape_debug()),
+        }
+    }
+    if rest.next().is_some() {
+        quoted.push('…');
+    }
+    quoted.push('`');
+    quoted
+}
+
+/// The configuration of the property tests in this module: nothing is written into the source tree.
+#[cfg(test)]
+fn properties(cases: u32) -> proptest::test_runner::Config {
+    proptest::test_runner::Config {
+        cases,
+        failure_persistence: None,
+        ..proptest::test_runner::Config::default()
     }
 }

@@ -1,7 +1,157 @@
 //! Plan to [`Permit`]: the Rego bundle, its checks, its evaluation, and the only door to a permit.
+//!
+//! ```text
+//! bundle ─┬─ data.yaml ── data ──────┐
+//!         └─ *.rego ───── check ── compile ── evaluate ── Decision ── Verdict
+//! caller, call, plan ──── input ─────────────────┘
+//! ```
 
+mod bundle;
+mod check;
+mod compile;
+mod data;
 mod decision;
+mod error;
+mod evaluate;
+mod images;
+mod init;
+mod input;
 mod permit;
+pub mod test;
 
+pub use bundle::BundleSource;
+pub use data::Overlay;
 pub use decision::Decision;
+pub use error::{LoadError, Location, Problem};
+pub use init::{InitError, init};
 pub use permit::{Permit, Verdict};
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+
+use crate::caller::Caller;
+use crate::plan::{AllowedImages, Plan, PodProfile};
+use crate::schema::ToolCall;
+use bundle::Bundle;
+use data::Config;
+use evaluate::Evaluator;
+use images::ImageLists;
+
+/// How long a decision may take, unless [`Policy::with_time_limit`] says otherwise.
+const TIME_LIMIT: Duration = Duration::from_secs(1);
+
+/// A loaded bundle. Load it once and share it.
+pub struct Policy {
+    /// Prepared; cloned for each decision, which costs a few microseconds.
+    engine: regorus::Engine,
+    evaluator: Evaluator,
+    time_limit: Duration,
+    revision: String,
+    images: ImageLists,
+    pod_profile: PodProfile,
+}
+
+/// What the policy is asked.
+#[derive(Debug)]
+pub struct Question<'a> {
+    /// Who asks.
+    pub caller: &'a Caller,
+    /// What was called.
+    pub call: &'a ToolCall,
+    /// What would run.
+    pub plan: Plan,
+    /// When. The rules have no clock of their own, so that a decision can be made again from its record.
+    pub time: Timestamp,
+}
+
+impl Policy {
+    /// Reads a bundle, checks it and prepares it.
+    ///
+    /// # Errors
+    /// A [`LoadError`] that names the file, when something cannot be read, is not Rego or YAML, or could make
+    /// a decision other than what its reader would expect.
+    pub fn load(source: &BundleSource, overlay: &Overlay) -> Result<Self, LoadError> {
+        Self::from_bundle(&Bundle::read(source)?, overlay)
+    }
+
+    fn from_bundle(bundle: &Bundle, overlay: &Overlay) -> Result<Self, LoadError> {
+        let config = Config::parse(bundle.data()?, overlay)?;
+        let engine = compile::compile(bundle.rules(), config.document.into())?;
+        let overlay = serde_json::json!(overlay);
+        Ok(Self {
+            engine,
+            evaluator: Evaluator::default(),
+            time_limit: TIME_LIMIT,
+            revision: bundle.revision(&overlay.to_string()),
+            images: ImageLists::new(config.images, config.role_images),
+            pod_profile: config.pod_profile,
+        })
+    }
+
+    /// Sets how long a decision may take; it is a denial when it takes longer.
+    #[must_use]
+    pub fn with_time_limit(mut self, limit: Duration) -> Self {
+        self.time_limit = limit;
+        self
+    }
+
+    /// Judges a plan. Blocks for at most the time limit.
+    #[must_use]
+    pub fn judge(&self, question: Question<'_>) -> Verdict {
+        let Question {
+            caller,
+            call,
+            plan,
+            time,
+        } = question;
+        let input = input::document(caller, call, &plan, time);
+        Verdict::new(plan, self.decide(input))
+    }
+
+    /// The decision for an input document in the shape of `schemas/policy-input.json`.
+    #[must_use]
+    pub fn decide(&self, input: serde_json::Value) -> Decision {
+        let start = Instant::now();
+        let evaluated = self.evaluator.run(
+            self.engine.clone(),
+            input.into(),
+            compile::DECISION,
+            self.time_limit,
+        );
+        for line in evaluated.prints {
+            tracing::debug!(target: "kubepermit::policy", "{line}");
+        }
+        Decision::new(evaluated.value, self.revision.clone(), start.elapsed())
+    }
+
+    /// The images that a caller with these roles may name: for the plan, which resolves short names.
+    #[must_use]
+    pub fn images_for(&self, roles: &[String]) -> AllowedImages {
+        self.images.of(roles)
+    }
+
+    /// Identifies the bundle and what was laid over it: SHA-256 in hexadecimal.
+    #[must_use]
+    pub fn revision(&self) -> &str {
+        &self.revision
+    }
+
+    /// `pod.profile` of the data.
+    #[must_use]
+    pub fn pod_profile(&self) -> PodProfile {
+        self.pod_profile
+    }
+}
+
+impl fmt::Debug for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Policy")
+            .field("revision", &self.revision)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,11 @@
 //! Untrusted JSON to [`ToolCall`]: the tool catalogue, its compiled validators, and the only door to a call.
 
+mod arguments;
 mod call;
+mod catalogue;
+mod json;
+mod validation;
 
 pub use call::{Arguments, InputFile, RequestedLimits, RunJob, ToolCall};
+pub use catalogue::{Catalogue, CatalogueError, ToolDefinition};
+pub use json::{DuplicateKey, StrictJsonError, duplicate_key, parse as parse_strict};

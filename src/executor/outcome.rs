@@ -65,6 +65,12 @@ pub enum Reason {
     NodeLost,
     /// Quota or admission refused the Job or its pod.
     AdmissionDenied,
+    /// The scheduler or the node gave its place to a more important pod.
+    Preempted,
+    /// It was evicted through the Eviction API, as when a node is drained.
+    Drained,
+    /// The node's agent ended it for a reason of its own.
+    KilledByKubelet,
     /// Somebody else deleted it.
     DeletedExternally,
     /// The input files could not be placed.
@@ -73,6 +79,45 @@ pub enum Reason {
     ApiserverUnavailable,
     /// The caller cancelled.
     Cancelled,
+}
+
+impl Status {
+    /// The name on the wire and in records.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Timeout => "timeout",
+            Self::Error => "error",
+        }
+    }
+}
+
+impl Reason {
+    /// The name on the wire and in records.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Timeout => "timeout",
+            Self::OomKilled => "oom_killed",
+            Self::ImagePullFailed => "image_pull_failed",
+            Self::InvalidImage => "invalid_image",
+            Self::StartFailed => "start_failed",
+            Self::Unschedulable => "unschedulable",
+            Self::RejectedByNode => "rejected_by_node",
+            Self::Evicted => "evicted",
+            Self::NodeLost => "node_lost",
+            Self::AdmissionDenied => "admission_denied",
+            Self::Preempted => "preempted",
+            Self::Drained => "drained",
+            Self::KilledByKubelet => "killed_by_kubelet",
+            Self::DeletedExternally => "deleted_externally",
+            Self::InjectFailed => "inject_failed",
+            Self::ApiserverUnavailable => "apiserver_unavailable",
+            Self::Cancelled => "cancelled",
+        }
+    }
 }
 
 /// A file that the job left in its work directory.

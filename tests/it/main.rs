@@ -1,3 +1,4 @@
-//! The integration tests: one binary, a file a subject.
+//! Tests of the whole program and of what needs its binary, in one test binary.
 
 mod embedded;
+mod sandbox;

@@ -1,0 +1,86 @@
+# What the unit tests share: a call that the policy allows, its data, and a way to change one value of either.
+package kubepermit_test
+
+# The shape of schemas/policy-input.json.
+base_input := {
+	"schema": 1,
+	"request": {"id": "01900000-0000-7000-8000-000000000000", "time": "2026-01-01T00:00:00Z"},
+	"caller": {"name": "local", "roles": [], "transport": "stdio", "client": null},
+	"tool": "run_job",
+	"arguments": {
+		"image": "busybox:1.36",
+		"command": ["true"],
+		"files": [],
+		"env": {},
+		"limits": {"cpu": null, "memory": null},
+		"timeout_s": null,
+		"workdir": null,
+	},
+	"job": {
+		"namespace": "mcp-ephemeral",
+		"image": {
+			"requested": "busybox:1.36",
+			"registry": "docker.io",
+			"repository": "library/busybox",
+			"tag": "1.36",
+			"digest": null,
+			"key": "docker.io/library/busybox:1.36",
+		},
+		"command": ["true"],
+		"env_names": [],
+		"files": {"count": 0, "bytes": 0},
+		"workdir": "/work",
+		"timeout_s": 60,
+		"resources": {
+			"cpu_millis": 1000,
+			"memory_bytes": 536870912,
+			"cpu_request_millis": 1000,
+			"memory_request_bytes": 536870912,
+			"cpu_limit_millis": null,
+			"memory_limit_bytes": null,
+		},
+		"clone": null,
+		"manifest": {},
+		"manifest_sha256": "",
+	},
+	"kubectl": null,
+	"handle": null,
+}
+
+# The shape of schemas/policy-data.json.
+base_config := {
+	"images": {"docker.io/library/busybox:1.36": {}},
+	"images_shown": ["busybox:1.36"],
+	"jobs": {
+		"namespaces": {"mcp-ephemeral": {}},
+		"namespaces_shown": ["mcp-ephemeral"],
+		"require_limits": false,
+	},
+	"resources": {
+		"max_cpu": "4",
+		"max_cpu_millis": 4000,
+		"max_memory": "4Gi",
+		"max_memory_bytes": 4294967296,
+	},
+	"timeouts": {"max_s": 600},
+	"files": {"max_count": 100, "max_bytes": 10485760},
+	"env": {"reserved": {"GOPROXY": {}}, "reserved_prefixes": ["KUBERNETES_"]},
+	"pod": {"profile": "restricted"},
+	"roles": {},
+	"site": {},
+}
+
+# base_input with some values of `job` replaced, at any depth.
+with_job(changes) := object.union(base_input, {"job": changes})
+
+# base_config with some values replaced, at any depth.
+with_config(changes) := object.union(base_config, changes)
+
+# The codes of a decision's denials, in order.
+codes(decision) := [entry.code | some entry in decision.deny]
+
+# The one denial of a decision, or undefined.
+only_denial(decision) := decision.deny[0] if {
+	decision.allow == false
+	count(decision.deny) == 1
+}

@@ -1,0 +1,269 @@
+//! Opening a target: who may write it, and where its chain stands.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use nix::fcntl::{Flock, FlockArg, OFlag};
+
+use crate::audit::chain::{self, Break, Head};
+use crate::audit::file::{AuditFile, RegularFile, Stream};
+use crate::audit::line::MAX_LINE;
+use crate::audit::{AuditError, AuditTarget};
+
+/// Permission bits that an existing file must not have: executable, group-writable, or open to all.
+const FORBIDDEN_MODE: u32 = 0o137;
+
+/// How often a name in a directory is tried anew when it is taken.
+const NAME_ATTEMPTS: u32 = 16;
+
+/// An opened target.
+pub(in crate::audit) struct Opened {
+    /// Where to write.
+    pub(in crate::audit) file: Box<dyn AuditFile>,
+    /// Its name for messages.
+    pub(in crate::audit) location: String,
+    /// Where its chain stands.
+    pub(in crate::audit) head: Head,
+    /// Its length in bytes; 0 for a stream.
+    pub(in crate::audit) len: u64,
+}
+
+/// Opens a target for one process.
+pub(in crate::audit) fn open(target: &AuditTarget, instance: &str) -> Result<Opened, AuditError> {
+    match target {
+        AuditTarget::Stderr => Ok(Opened {
+            file: Box::new(Stream(io::stderr())),
+            location: "stderr".to_owned(),
+            head: Head::genesis(),
+            len: 0,
+        }),
+        AuditTarget::File(path) => open_file(path),
+        AuditTarget::Directory(path) => open_in_directory(path, instance),
+    }
+}
+
+/// One chain in one file, continued by each process in turn.
+fn open_file(path: &Path) -> Result<Opened, AuditError> {
+    let cannot = |source| AuditError::Open {
+        path: path.to_owned(),
+        source,
+    };
+    let (path, existing) = resolve(path).map_err(cannot)?;
+    let cannot = |source| AuditError::Open {
+        path: path.clone(),
+        source,
+    };
+    if let Some(metadata) = existing {
+        if metadata.file_type().is_char_device() {
+            return open_device(path);
+        }
+        if !metadata.is_file() {
+            return Err(AuditError::NotAFile { path });
+        }
+        let mode = metadata.permissions().mode() & 0o7777;
+        if mode & FORBIDDEN_MODE != 0 {
+            return Err(AuditError::Mode { path, mode });
+        }
+    }
+    let lock = lock(&path)?;
+    // Reading is for the last line only.
+    let mut file = options().read(true).create(true).open(&path).map_err(cannot)?;
+    if !file.metadata().map_err(cannot)?.is_file() {
+        return Err(AuditError::NotAFile { path });
+    }
+    sync_parent(&path).map_err(cannot)?;
+    let len = file.metadata().map_err(cannot)?.len();
+    let head = last_head(&mut file, len).map_err(cannot)?;
+    let head = head.map_err(|problem| AuditError::Tail {
+        path: path.clone(),
+        problem,
+    })?;
+    Ok(Opened {
+        location: path.display().to_string(),
+        file: Box::new(RegularFile::new(file, path.clone(), Some(lock)).map_err(cannot)?),
+        head,
+        len,
+    })
+}
+
+fn open_device(path: PathBuf) -> Result<Opened, AuditError> {
+    let file = OpenOptions::new().append(true).open(&path);
+    let file = file.map_err(|source| AuditError::Open {
+        path: path.clone(),
+        source,
+    })?;
+    Ok(Opened {
+        file: Box::new(Stream(file)),
+        location: path.display().to_string(),
+        head: Head::genesis(),
+        len: 0,
+    })
+}
+
+/// A file of its own for each process, so that several may use one directory at once.
+fn open_in_directory(directory: &Path, instance: &str) -> Result<Opened, AuditError> {
+    let cannot = |source| AuditError::Directory {
+        path: directory.to_owned(),
+        source,
+    };
+    let directory = std::path::absolute(directory).map_err(cannot)?;
+    create_durably(&directory).map_err(cannot)?;
+    let label: String = instance
+        .chars()
+        .take(64)
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || c == '-' {
+                c
+            } else {
+                '_'
+            }
+        })
+        .collect();
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        let started = Timestamp::now().strftime("%Y%m%dT%H%M%S.%6fZ");
+        let path = directory.join(format!("audit-{started}-{}-{label}.jsonl", std::process::id()));
+        let cannot = |source| AuditError::Open {
+            path: path.clone(),
+            source,
+        };
+        let file = match options().create_new(true).open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && attempts < NAME_ATTEMPTS => {
+                continue;
+            }
+            other => other.map_err(cannot)?,
+        };
+        sync_parent(&path).map_err(cannot)?;
+        return Ok(Opened {
+            location: path.display().to_string(),
+            file: Box::new(RegularFile::new(file, path.clone(), None).map_err(cannot)?),
+            head: Head::genesis(),
+            len: 0,
+        });
+    }
+}
+
+/// Appending, private, and never through a link that was put there after the path was resolved.
+fn options() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options
+        .append(true)
+        .mode(0o600)
+        .custom_flags(OFlag::O_NOFOLLOW.bits());
+    options
+}
+
+/// The path without links, so that two names of one file meet at one lock; and what is there.
+fn resolve(path: &Path) -> io::Result<(PathBuf, Option<fs::Metadata>)> {
+    match path.canonicalize() {
+        Ok(real) => {
+            let metadata = fs::metadata(&real)?;
+            Ok((real, Some(metadata)))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let absolute = std::path::absolute(path)?;
+            let (Some(parent), Some(name)) = (absolute.parent(), absolute.file_name()) else {
+                return Err(error);
+            };
+            Ok((parent.canonicalize()?.join(name), None))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Takes the lock of the file at `path`. flock, since a record lock (fcntl) is lost when any descriptor of
+/// the file is closed; on a file of its own, since the log itself may be renamed.
+fn lock(path: &Path) -> Result<Flock<File>, AuditError> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    let lock_path = PathBuf::from(name);
+    let cannot = |source| AuditError::Open {
+        path: lock_path.clone(),
+        source,
+    };
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags(OFlag::O_NOFOLLOW.bits())
+        .open(&lock_path)
+        .map_err(cannot)?;
+    match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+        Ok(mut held) => {
+            held.set_len(0).map_err(cannot)?;
+            // The pid is for the message of whoever comes second; a full disk must not end the start here.
+            if let Err(error) = writeln!(held, "{}", std::process::id()) {
+                tracing::warn!(path = %lock_path.display(), %error, "the audit lock file does not name its holder");
+            }
+            Ok(held)
+        }
+        Err((mut file, nix::errno::Errno::EWOULDBLOCK)) => {
+            let mut text = String::new();
+            let read = Read::by_ref(&mut file).take(32).read_to_string(&mut text);
+            let pid = read.ok().and_then(|_| text.trim().parse().ok());
+            Err(AuditError::Locked {
+                path: path.to_owned(),
+                pid,
+            })
+        }
+        Err((_, errno)) => Err(cannot(errno.into())),
+    }
+}
+
+/// The head after the last line of a file of `len` bytes, or why there is none.
+fn last_head(file: &mut File, len: u64) -> io::Result<Result<Head, &'static str>> {
+    if len == 0 {
+        return Ok(Ok(Head::genesis()));
+    }
+    let window = u64::try_from(MAX_LINE)
+        .unwrap_or(u64::MAX)
+        .saturating_add(1)
+        .min(len);
+    file.seek(SeekFrom::Start(len - window))?;
+    let mut tail = Vec::new();
+    Read::by_ref(file).take(window).read_to_end(&mut tail)?;
+    let begins = tail.iter().rev().skip(1).position(|byte| *byte == b'\n');
+    let last = match begins {
+        Some(length) => tail.get(tail.len().saturating_sub(length + 1)..),
+        None => Some(tail.as_slice()),
+    };
+    let inspected = chain::inspect(last.unwrap_or_default());
+    Ok(inspected.map(|(head, _)| head).map_err(|problem| match problem {
+        Break::Torn => "its last line does not end in a newline, as after a crash in the middle of a write",
+        Break::TooLong | Break::Malformed => "its last line is not an audit record",
+        Break::Hash | Break::Link | Break::Sequence => "its last record does not match its own hash",
+        Break::Unreadable => "its last line cannot be read",
+    }))
+}
+
+/// Creates the missing part of a path, 0700, and makes each new entry durable.
+fn create_durably(directory: &Path) -> io::Result<()> {
+    let missing: Vec<&Path> = directory.ancestors().take_while(|path| !path.exists()).collect();
+    for path in missing.into_iter().rev() {
+        match DirBuilder::new().mode(0o700).create(path) {
+            // Two processes may start at once.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            other => other?,
+        }
+        sync_parent(path)?;
+    }
+    if directory.is_dir() {
+        Ok(())
+    } else {
+        Err(io::Error::from(io::ErrorKind::NotADirectory))
+    }
+}
+
+/// A new file is durable only once the directory that names it is.
+fn sync_parent(path: &Path) -> io::Result<()> {
+    match path.parent() {
+        Some(parent) => File::open(parent)?.sync_all(),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,246 @@
+//! Keeps file contents, environment values and commands out of records, whatever the pipeline hands over.
+//!
+//! Works by member name at every depth, so that a raw argument or a whole manifest passed by mistake loses
+//! the same things as a well-formed view:
+//!
+//! - `env`: the names, each with the length of its value. No digest: a short secret can be guessed from one.
+//! - `files`: `path` and `mode`; contents as `{sha256, len}` where the caller made one, else `{len}`.
+//! - `content`, `content_b64`, `stdin`, `data`, `stringData`, `binaryData` elsewhere: the same.
+//! - `command`, `args`: `{sha256, argc, len}` over the elements, each followed by a NUL byte
+//!   (`printf 'echo\0hello\0' | sha256sum`), unless the operator asked for commands.
+
+use serde_json::{Map, Value, json};
+
+use crate::audit::record::{byte_count, sha256_hex};
+
+/// `{sha256, len}` of the raw arguments of a call that never passed its schema.
+#[must_use]
+pub fn unparsed(raw: &[u8]) -> Value {
+    json!({ "sha256": sha256_hex(raw), "len": byte_count(raw) })
+}
+
+/// The arguments of a call that passed its schema. Always an object.
+pub(in crate::audit) fn arguments(value: Value, record_commands: bool) -> Value {
+    match value {
+        Value::Object(members) => Value::Object(object(members, record_commands)),
+        other => unparsed(&text(&other)),
+    }
+}
+
+/// The arguments of a call that did not: by digest only, since no rule says what each member means.
+pub(in crate::audit) fn unchecked_arguments(value: Value) -> Value {
+    digest(&value).unwrap_or_else(|| unparsed(&text(&value)))
+}
+
+/// The facts of a plan. An object or null.
+pub(in crate::audit) fn subject(value: Value, record_commands: bool) -> Value {
+    match value {
+        Value::Null => Value::Null,
+        other => arguments(other, record_commands),
+    }
+}
+
+fn object(members: Map<String, Value>, record_commands: bool) -> Map<String, Value> {
+    members
+        .into_iter()
+        .map(|(name, value)| {
+            let value = member(&name, value, record_commands);
+            (name, value)
+        })
+        .collect()
+}
+
+fn member(name: &str, value: Value, record_commands: bool) -> Value {
+    match name {
+        "env" => environment(value),
+        "files" => files(value),
+        "content" | "content_b64" | "stdin" | "data" | "stringData" | "binaryData" => content(&value),
+        "command" | "args" => command(value, record_commands),
+        _ => nested(value, record_commands),
+    }
+}
+
+fn nested(value: Value, record_commands: bool) -> Value {
+    match value {
+        Value::Object(members) => Value::Object(object(members, record_commands)),
+        Value::Array(items) => Value::Array(
+            items
+                .into_iter()
+                .map(|item| nested(item, record_commands))
+                .collect(),
+        ),
+        scalar @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => scalar,
+    }
+}
+
+/// `{NAME: value}` or Kubernetes' `[{name, value}]`, to `{NAME: {len}}`.
+fn environment(value: Value) -> Value {
+    match value {
+        Value::Null => Value::Null,
+        Value::Object(members) => members
+            .into_iter()
+            .map(|(name, value)| (name, length(&value)))
+            .collect::<Map<_, _>>()
+            .into(),
+        Value::Array(items) => items
+            .iter()
+            .filter_map(|item| {
+                let name = item.get("name")?.as_str()?.to_owned();
+                Some((
+                    name,
+                    item.get("value").map_or_else(|| json!({ "len": 0 }), length),
+                ))
+            })
+            .collect::<Map<_, _>>()
+            .into(),
+        other @ (Value::Bool(_) | Value::Number(_) | Value::String(_)) => length(&other),
+    }
+}
+
+fn files(value: Value) -> Value {
+    match value {
+        Value::Null => Value::Null,
+        Value::Array(items) => Value::Array(items.into_iter().map(file).collect()),
+        other => length(&other),
+    }
+}
+
+fn file(value: Value) -> Value {
+    let Value::Object(members) = value else {
+        return length(&value);
+    };
+    members
+        .into_iter()
+        .map(|(name, value)| match (name.as_str(), value) {
+            ("path" | "mode", kept @ (Value::String(_) | Value::Null)) => (name, kept),
+            (_, other) => (name, content(&other)),
+        })
+        .collect::<Map<_, _>>()
+        .into()
+}
+
+fn content(value: &Value) -> Value {
+    digest(value).unwrap_or_else(|| length(value))
+}
+
+fn command(value: Value, record_commands: bool) -> Value {
+    if value.is_null() {
+        return value;
+    }
+    let argv = value
+        .as_array()
+        .and_then(|items| items.iter().map(Value::as_str).collect::<Option<Vec<&str>>>());
+    let Some(argv) = argv else {
+        return length(&value);
+    };
+    if record_commands {
+        return value;
+    }
+    let mut framed = Vec::new();
+    for argument in &argv {
+        framed.extend_from_slice(argument.as_bytes());
+        framed.push(0);
+    }
+    json!({ "sha256": sha256_hex(&framed), "argc": argv.len(), "len": byte_count(&framed) })
+}
+
+/// `{len}`: of a digest the length that it states, of a string its bytes, of anything else its JSON text.
+fn length(value: &Value) -> Value {
+    let stated = digest(value).and_then(|digest| digest.get("len").cloned());
+    let len = match (stated, value) {
+        (Some(len), _) => len,
+        (None, Value::String(string)) => json!(string.len()),
+        (None, other) => json!(text(other).len()),
+    };
+    json!({ "len": len })
+}
+
+/// The value itself when it is exactly `{sha256, len}`: the name alone does not make it one.
+fn digest(value: &Value) -> Option<Value> {
+    let members = value.as_object()?;
+    let sha256 = members.get("sha256")?.as_str()?;
+    let len = members.get("len")?.as_u64()?;
+    let is_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    (members.len() == 2 && sha256.len() == 64 && sha256.bytes().all(is_hex))
+        .then(|| json!({ "sha256": sha256, "len": len }))
+}
+
+fn text(value: &Value) -> Vec<u8> {
+    value.to_string().into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn removes_what_a_record_must_not_hold() {
+        let hex = "a".repeat(64);
+        let sealed = json!({ "sha256": hex, "len": 5 });
+        for (given, expected) in [
+            (
+                json!({ "env": { "TOKEN": sealed } }),
+                json!({ "env": { "TOKEN": { "len": 5 } } }),
+            ),
+            (
+                json!({ "env": { "TOKEN": "canary" } }),
+                json!({ "env": { "TOKEN": { "len": 6 } } }),
+            ),
+            (
+                json!({ "env": { "TOKEN": { "sha256": "canary", "len": 5 } } }),
+                json!({ "env": { "TOKEN": { "len": 27 } } }),
+            ),
+            (json!({ "env": "canary" }), json!({ "env": { "len": 6 } })),
+            (
+                json!({ "spec": [{ "env": [{ "name": "A", "value": "canary" }, "canary"] }] }),
+                json!({ "spec": [{ "env": { "A": { "len": 6 } } }] }),
+            ),
+            (
+                json!({ "files": [{ "path": "a", "mode": null, "content": sealed }] }),
+                json!({ "files": [{ "path": "a", "mode": null, "content": sealed }] }),
+            ),
+            (
+                json!({ "files": [{ "path": "a", "content_b64": "canary", "other": ["canary"] }, "canary"] }),
+                json!({ "files": [{ "path": "a", "content_b64": { "len": 6 }, "other": { "len": 10 } }, { "len": 6 }] }),
+            ),
+            (
+                json!({ "deep": { "content": "canary" } }),
+                json!({ "deep": { "content": { "len": 6 } } }),
+            ),
+            (json!({ "command": "canary" }), json!({ "command": { "len": 6 } })),
+            (
+                json!({ "command": ["canary", 1] }),
+                json!({ "command": { "len": 12 } }),
+            ),
+            (
+                json!({ "image": "busybox", "timeout_s": 3 }),
+                json!({ "image": "busybox", "timeout_s": 3 }),
+            ),
+        ] {
+            assert_eq!(arguments(given, false), expected);
+        }
+    }
+
+    #[test]
+    fn a_command_is_kept_only_when_asked_for() {
+        let given = json!({ "command": ["echo", "hello"] });
+        assert_eq!(arguments(given.clone(), true), given);
+        // printf 'echo\0hello\0' | sha256sum
+        let sha256 = "45fd4fec0b4c159deda7034e976be8c7d8844e30fae20764fb477e4312efebc0";
+        assert_eq!(
+            arguments(given, false),
+            json!({ "command": { "sha256": sha256, "argc": 2, "len": 11 } })
+        );
+    }
+
+    #[test]
+    fn arguments_that_failed_their_schema_become_a_digest() {
+        let kept = unparsed(b"{}");
+        assert_eq!(unchecked_arguments(kept.clone()), kept);
+        assert_eq!(
+            unchecked_arguments(json!({ "x": "canary" })),
+            unparsed(br#"{"x":"canary"}"#)
+        );
+        assert_eq!(arguments(json!("canary"), true), unparsed(br#""canary""#));
+    }
+}

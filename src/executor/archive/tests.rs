@@ -1,0 +1,203 @@
+//! Archives as GNU tar, BusyBox and a hostile program write them.
+
+use std::io::{self, Read};
+use std::process::{Command, Stdio};
+
+use bytes::Bytes;
+use proptest::prelude::{any, prop, proptest};
+use proptest::prop_assert_eq;
+use tar::{Builder, EntryType, Header};
+
+use super::{Unpacked, pack, unpack};
+use crate::plan::PlannedFile;
+
+const MTIME: u64 = 1_767_225_600;
+
+fn file(path: &str, mode: u32, content: &[u8]) -> PlannedFile {
+    PlannedFile {
+        path: path.to_owned(),
+        mode,
+        content: Bytes::copy_from_slice(content),
+    }
+}
+
+fn bytes(files: &[PlannedFile]) -> Vec<u8> {
+    pack(files, MTIME).unwrap().concat()
+}
+
+fn names(unpacked: &Unpacked) -> Vec<&str> {
+    unpacked
+        .artifacts
+        .iter()
+        .map(|artifact| artifact.name.as_str())
+        .collect()
+}
+
+/// An archive of entries that [`pack`] would never write. The name goes into the header unchecked.
+fn foreign(entries: &[(&str, EntryType, &str, &[u8])]) -> Vec<u8> {
+    let mut builder = Builder::new(Vec::new());
+    for (name, kind, link, content) in entries {
+        let mut header = Header::new_gnu();
+        header.set_entry_type(*kind);
+        header.set_size(content.len() as u64);
+        let gnu = header.as_gnu_mut().unwrap();
+        gnu.name[..name.len()].copy_from_slice(name.as_bytes());
+        gnu.linkname[..link.len()].copy_from_slice(link.as_bytes());
+        header.set_cksum();
+        builder.append(&header, *content).unwrap();
+    }
+    builder.into_inner().unwrap()
+}
+
+#[test]
+fn the_systems_tar_unpacks_what_was_packed() {
+    let long = format!("{}/{}/deep.txt", "d".repeat(90), "e".repeat(120));
+    let files = [
+        file("run.sh", 0o755, b"#!/bin/sh\n"),
+        file("empty", 0o600, b""),
+        file("a/b/c.bin", 0o644, &[0xff; 1025]),
+        file(&long, 0o640, b"x"),
+        file("ünï.txt", 0o666, b"y"),
+    ];
+    let dir = tempfile::tempdir().unwrap();
+    let mut tar = Command::new("tar")
+        .args(["-xopf", "-", "-C"])
+        .arg(dir.path())
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    io::Write::write_all(&mut tar.stdin.take().unwrap(), &bytes(&files)).unwrap();
+    assert!(tar.wait().unwrap().success());
+    for file in &files {
+        use std::os::unix::fs::PermissionsExt;
+        let path = dir.path().join(&file.path);
+        assert_eq!(std::fs::read(&path).unwrap(), file.content, "{}", file.path);
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode() & 0o7777;
+        assert_eq!(mode, file.mode, "{}", file.path);
+    }
+}
+
+#[test]
+fn what_the_systems_tar_packs_is_unpacked() {
+    let dir = tempfile::tempdir().unwrap();
+    let long = format!("{}/{}", "d".repeat(90), "e".repeat(120));
+    std::fs::create_dir(dir.path().join("d".repeat(90))).unwrap();
+    for (name, content) in [("out.txt", "data\n"), (long.as_str(), "long"), ("empty", "")] {
+        std::fs::write(dir.path().join(name), content).unwrap();
+    }
+    std::os::unix::fs::symlink("/etc/passwd", dir.path().join("link")).unwrap();
+    for format in ["--format=gnu", "--format=pax"] {
+        let output = Command::new("tar")
+            .args(["-cf", "-", format, "-C"])
+            .arg(dir.path())
+            .arg(".")
+            .output()
+            .unwrap();
+        let unpacked = unpack(output.stdout.as_slice(), &[], 1000);
+        assert_eq!(unpacked.problem, None, "{format}");
+        assert_eq!(names(&unpacked), [long.as_str(), "empty", "out.txt"], "{format}");
+        assert_eq!(unpacked.artifacts[2].content, "data\n");
+    }
+}
+
+#[test]
+fn only_regular_files_below_the_directory_come_back() {
+    let archive = foreign(&[
+        ("./", EntryType::Directory, "", b""),
+        ("./ok", EntryType::Regular, "", b"1"),
+        ("../escape", EntryType::Regular, "", b"2"),
+        ("./a/../../escape", EntryType::Regular, "", b"2"),
+        ("/etc/passwd", EntryType::Regular, "", b"3"),
+        ("./link", EntryType::Symlink, "/etc/passwd", b""),
+        ("./hard", EntryType::Link, "./ok", b""),
+        ("./null", EntryType::Char, "", b""),
+        ("./disk", EntryType::Block, "", b""),
+        ("./pipe", EntryType::Fifo, "", b""),
+        ("./dir/./also", EntryType::Regular, "", b"4"),
+    ]);
+    let unpacked = unpack(archive.as_slice(), &[], 1000);
+    assert_eq!(names(&unpacked), ["dir/also", "ok"]);
+    assert_eq!((unpacked.left_out, unpacked.problem), (0, None));
+}
+
+#[test]
+fn inputs_come_back_only_when_they_changed() {
+    let inputs = [
+        file("same", 0o644, b"abc"),
+        file("changed", 0o644, b"abc"),
+        file("emptied", 0o644, b"abc"),
+        file("large", 0o644, &[7; 100]),
+    ];
+    let archive = bytes(&[
+        inputs[0].clone(),
+        file("changed", 0o644, b"abd"),
+        file("emptied", 0o644, b""),
+        inputs[3].clone(),
+    ]);
+    let unpacked = unpack(archive.as_slice(), &inputs, 10);
+    assert_eq!(names(&unpacked), ["changed", "emptied"]);
+    // The unchanged file of 100 bytes is beyond the cap, but it is not missing from the result.
+    assert_eq!(unpacked.left_out, 0);
+}
+
+#[test]
+fn a_file_that_does_not_fit_is_left_out_whole() {
+    let archive = bytes(&[
+        file("a", 0o644, &[1; 6]),
+        file("b", 0o644, &[2; 5]),
+        file("c", 0o644, &[3; 4]),
+        file("d", 0o644, b""),
+    ]);
+    let unpacked = unpack(archive.as_slice(), &[], 10);
+    assert_eq!(names(&unpacked), ["a", "c", "d"]);
+    assert_eq!(unpacked.left_out, 1);
+
+    let many: Vec<_> = (0..1001).map(|n| file(&format!("{n}"), 0o644, b"")).collect();
+    let unpacked = unpack(bytes(&many).as_slice(), &[], 10);
+    assert_eq!((unpacked.artifacts.len(), unpacked.left_out), (1000, 1));
+}
+
+#[test]
+fn an_archive_that_breaks_off_says_so() {
+    let archive = bytes(&[file("a", 0o644, &[1; 600]), file("b", 0o644, &[2; 600])]);
+    // Within a header, within a content.
+    for length in [700, 512 + 300, 512 + 1024 + 512 + 10] {
+        let unpacked = unpack(&archive[..length], &[], 10_000);
+        assert!(unpacked.problem.is_some(), "{length}");
+    }
+    let unpacked = unpack(&archive[..512 + 1024 + 512 + 10], &[], 10_000);
+    assert_eq!(names(&unpacked), ["a"], "what came whole is kept");
+}
+
+#[test]
+fn a_header_cannot_make_memory_grow() {
+    // Sizes as the header claims them; the bytes never come.
+    for kind in [EntryType::GNULongName, EntryType::XHeader, EntryType::Regular] {
+        let mut header = Header::new_gnu();
+        header.set_entry_type(kind);
+        header.set_size(1 << 40);
+        header.set_cksum();
+        let endless = header.as_bytes().as_slice().chain(io::repeat(b'x').take(1 << 20));
+        let unpacked = unpack(endless, &[], 1 << 30);
+        assert!(unpacked.problem.is_some() || unpacked.left_out == 1);
+        assert!(unpacked.artifacts.is_empty());
+    }
+}
+
+proptest! {
+    #[test]
+    fn packing_and_unpacking_are_inverse(
+        contents in prop::collection::btree_map("[a-z]{1,8}(/[a-zé]{1,60}){0,4}x", prop::collection::vec(any::<u8>(), 0..2000), 0..6),
+    ) {
+        let files: Vec<_> = contents.iter().map(|(name, content)| file(name, 0o644, content)).collect();
+        let unpacked = unpack(bytes(&files).as_slice(), &[], 1 << 20);
+        prop_assert_eq!(unpacked.problem, None);
+        let found: Vec<_> = unpacked.artifacts.into_iter().map(|a| (a.name, a.content.to_vec())).collect();
+        prop_assert_eq!(found, contents.into_iter().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn no_stream_panics(noise in prop::collection::vec(any::<u8>(), 0..3000)) {
+        let _ = unpack(noise.as_slice(), &[], 1000);
+    }
+}

@@ -1,0 +1,275 @@
+//! The connection to a Kubernetes API server, made when it is first needed and again when it failed.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use kube::config::{ExecInteractiveMode, KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::{Client, Config};
+use tokio::sync::Mutex;
+use tokio::task::{JoinError, spawn_blocking};
+use tokio::time::timeout;
+
+use crate::executor::proxy::is_direct;
+
+/// How long a client may take to be made: its credential plugin is a program, and may wait for a person.
+const BUILD_DEADLINE: Duration = Duration::from_secs(20);
+
+/// How long a TCP and TLS connection may take.
+const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Where the API server's address and credentials come from. Always said explicitly: what lies in a home
+/// directory or in `KUBECONFIG` never decides where an agent's jobs run.
+#[derive(Debug, Clone)]
+pub enum ClusterSource {
+    /// A kubeconfig file, and the context in it; `None` means its current context.
+    Kubeconfig {
+        /// Path of the file.
+        path: PathBuf,
+        /// Name of the context.
+        context: Option<String>,
+    },
+    /// The service account of the pod that this process runs in.
+    InCluster,
+}
+
+/// A cluster that may be unreachable: nothing is tried before the first job.
+pub struct Cluster {
+    source: ClusterSource,
+    no_proxy: String,
+    client: Mutex<Option<Client>>,
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cluster")
+            .field("source", &self.source)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why there is no client.
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterError {
+    /// The file does not exist, cannot be read or is not a kubeconfig.
+    #[error("the kubeconfig `{}` cannot be used; name a readable one with MCP_K8S_KUBECONFIG or --kubeconfig", path.display())]
+    Kubeconfig {
+        /// The file.
+        path: PathBuf,
+        /// What kube said.
+        source: Box<KubeconfigError>,
+    },
+    /// This process has no service account.
+    #[error(
+        "no kubeconfig is named and this process does not run in a pod with a service account; name a kubeconfig with MCP_K8S_KUBECONFIG or --kubeconfig, or use --embedded"
+    )]
+    InCluster(#[source] Box<kube::config::InClusterError>),
+    /// The configuration does not make a client: credentials, certificates, proxy.
+    #[error("no connection can be made with {described}")]
+    Client {
+        /// The configuration.
+        described: String,
+        /// What kube said.
+        source: Box<kube::Error>,
+    },
+    /// The credential plugin did not answer.
+    #[error("the credential plugin of {described} did not answer within {} s", BUILD_DEADLINE.as_secs())]
+    PluginTimeout {
+        /// The configuration.
+        described: String,
+    },
+    /// The task that makes clients ended early, as when the process shuts down.
+    #[error("making a client was interrupted")]
+    Interrupted(#[source] JoinError),
+}
+
+impl Cluster {
+    /// A cluster that is not connected to yet.
+    #[must_use]
+    pub fn new(source: ClusterSource) -> Self {
+        Self {
+            source,
+            no_proxy: String::new(),
+            client: Mutex::new(None),
+        }
+    }
+
+    /// The value of `NO_PROXY`: hosts that are reached without the proxy that `HTTPS_PROXY` names.
+    #[must_use]
+    pub fn with_no_proxy(mut self, no_proxy: impl Into<String>) -> Self {
+        self.no_proxy = no_proxy.into();
+        self
+    }
+
+    /// A client, made on first use. A failure is not remembered: the next call tries again.
+    ///
+    /// # Errors
+    /// [`ClusterError`] when the file, the service account or the credentials do not make a client. That the
+    /// server does not answer shows only when the client is used.
+    pub async fn client(&self) -> Result<Client, ClusterError> {
+        let mut slot = self.client.lock().await;
+        if let Some(client) = slot.as_ref() {
+            return Ok(client.clone());
+        }
+        let mut config = self.config().await?;
+        config.connect_timeout = Some(CONNECT_DEADLINE);
+        // The executor retries by itself: kube's own retry hides the reason until 15 attempts are over.
+        config.default_retry = false;
+        if let (Ok(name), Ok(value)) = (
+            "user-agent".parse(),
+            concat!("kubepermit/", env!("CARGO_PKG_VERSION")).parse(),
+        ) {
+            config.headers.push((name, value));
+        }
+        // Blocking: the credential plugin runs inside. When it hangs its thread is lost until it ends.
+        let making = spawn_blocking(move || Client::try_from(config));
+        let described = || self.describe();
+        let client = timeout(BUILD_DEADLINE, making)
+            .await
+            .map_err(|_| ClusterError::PluginTimeout {
+                described: described(),
+            })?
+            .map_err(ClusterError::Interrupted)?
+            .map_err(|source| ClusterError::Client {
+                described: described(),
+                source: Box::new(source),
+            })?;
+        *slot = Some(client.clone());
+        Ok(client)
+    }
+
+    /// Forgets the client, so that credentials are read again: the server rejected them.
+    pub async fn forget(&self) {
+        *self.client.lock().await = None;
+    }
+
+    /// The source, for messages.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        match &self.source {
+            ClusterSource::Kubeconfig { path, context: None } => {
+                format!("the kubeconfig `{}`", path.display())
+            }
+            ClusterSource::Kubeconfig {
+                path,
+                context: Some(context),
+            } => format!("context `{context}` of the kubeconfig `{}`", path.display()),
+            ClusterSource::InCluster => "the pod's service account".to_owned(),
+        }
+    }
+
+    async fn config(&self) -> Result<Config, ClusterError> {
+        match &self.source {
+            ClusterSource::InCluster => {
+                Config::incluster().map_err(|error| ClusterError::InCluster(Box::new(error)))
+            }
+            ClusterSource::Kubeconfig { path, context } => {
+                let unusable = |source| ClusterError::Kubeconfig {
+                    path: path.clone(),
+                    source: Box::new(source),
+                };
+                let file = path.clone();
+                let mut kubeconfig = spawn_blocking(move || Kubeconfig::read_from(file))
+                    .await
+                    .map_err(ClusterError::Interrupted)?
+                    .map_err(unusable)?;
+                // A plugin that asks a question would read it from the MCP stream on standard input.
+                for user in &mut kubeconfig.auth_infos {
+                    if let Some(exec) = user.auth_info.as_mut().and_then(|info| info.exec.as_mut()) {
+                        exec.interactive_mode = Some(ExecInteractiveMode::Never);
+                    }
+                }
+                let options = KubeConfigOptions {
+                    context: context.clone(),
+                    ..KubeConfigOptions::default()
+                };
+                let explicit_proxy = proxy_of(&kubeconfig, context.as_deref());
+                let mut config = Config::from_custom_kubeconfig(kubeconfig, &options)
+                    .await
+                    .map_err(unusable)?;
+                match explicit_proxy {
+                    // A kubeconfig's own proxy-url holds, whatever the environment says.
+                    Some(proxy) => config.proxy_url = proxy.parse().ok().or(config.proxy_url),
+                    None => {
+                        let host = config.cluster_url.host().unwrap_or_default();
+                        if is_direct(&self.no_proxy, host, config.cluster_url.port_u16()) {
+                            config.proxy_url = None;
+                        }
+                    }
+                }
+                Ok(config)
+            }
+        }
+    }
+}
+
+/// `proxy-url` of the cluster that the context names.
+fn proxy_of(kubeconfig: &Kubeconfig, context: Option<&str>) -> Option<String> {
+    let name = context.or(kubeconfig.current_context.as_deref())?;
+    let context = kubeconfig.contexts.iter().find(|context| context.name == name)?;
+    let cluster = &context.context.as_ref()?.cluster;
+    let cluster = kubeconfig.clusters.iter().find(|entry| entry.name == *cluster)?;
+    cluster
+        .cluster
+        .as_ref()?
+        .proxy_url
+        .clone()
+        .filter(|proxy| !proxy.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{Cluster, ClusterError, ClusterSource};
+
+    fn kubeconfig(user: &str) -> tempfile::NamedTempFile {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(
+            file.path(),
+            format!(
+                "apiVersion: v1\nkind: Config\ncurrent-context: a\n\
+                 contexts: [{{ name: a, context: {{ cluster: a, user: a }} }}]\n\
+                 clusters: [{{ name: a, cluster: {{ server: 'http://127.0.0.1:1' }} }}]\n\
+                 users: [{{ name: a, user: {user} }}]\n"
+            ),
+        )
+        .unwrap();
+        file
+    }
+
+    fn cluster(path: &Path, context: Option<&str>) -> Cluster {
+        Cluster::new(ClusterSource::Kubeconfig {
+            path: path.to_owned(),
+            context: context.map(str::to_owned),
+        })
+    }
+
+    #[tokio::test]
+    async fn a_missing_file_is_an_error_that_names_it_and_is_tried_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("config");
+        let cluster = cluster(&path, None);
+        let error = cluster.client().await.err().unwrap();
+        assert!(matches!(error, ClusterError::Kubeconfig { .. }));
+        assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
+        std::fs::copy(kubeconfig("{}").path(), &path).unwrap();
+        assert!(cluster.client().await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn an_unknown_context_is_an_error() {
+        let file = kubeconfig("{}");
+        let error = cluster(file.path(), Some("b")).client().await.err().unwrap();
+        assert!(matches!(error, ClusterError::Kubeconfig { .. }), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_credential_plugin_cannot_read_standard_input() {
+        // The plugin fails unless its standard input is at its end.
+        let script = "{ exec: { apiVersion: client.authentication.k8s.io/v1, command: sh, interactiveMode: IfAvailable, args: ['-c', 'if read line; then exit 1; fi; [ ! -t 0 ] && [ \"$(readlink /proc/self/fd/0)\" != x ] && echo ''{\"kind\":\"ExecCredential\",\"apiVersion\":\"client.authentication.k8s.io/v1\",\"status\":{\"token\":\"t\"}}'''] } }";
+        let file = kubeconfig(script);
+        let made = cluster(file.path(), None).client().await;
+        assert!(made.is_ok(), "{:?}", made.err());
+    }
+}

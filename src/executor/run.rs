@@ -1,0 +1,397 @@
+//! One job from its creation to its outcome.
+
+use std::time::Duration;
+
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{Event, Pod};
+use kube::api::PostParams;
+use kube::{Api, Client};
+use tokio::time::{Instant, sleep_until};
+
+use crate::executor::admission;
+use crate::executor::api::{ApiError, call};
+use crate::executor::classify::{Ended, Phase, classify, image_id};
+use crate::executor::cleanup::Cleanup;
+use crate::executor::collect::{Collected, Collection};
+use crate::executor::feed::{News, PodFeed};
+use crate::executor::inject::inject;
+use crate::executor::logs::{self, Log};
+use crate::executor::outcome::{JobOutcome, Reason, Status, Truncated};
+use crate::executor::progress::{Progress, Steps};
+use crate::executor::suspicion::Suspicion;
+use crate::executor::{JobLimits, text};
+use crate::plan::JobPlan;
+use crate::plan::manifest::{LABEL_DECISION_ID, MAIN};
+
+/// How long creating the Job may take, repetitions included.
+const CREATE: Duration = Duration::from_secs(15);
+
+/// How long reading output and files may take when the command's wall clock ran out: the caller waits already.
+const WIND_UP: Duration = Duration::from_secs(3);
+
+/// How long the output of a pod that is going away is sought.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// One job under way.
+pub(super) struct Run<'a> {
+    plan: &'a JobPlan,
+    limits: &'a JobLimits,
+    jobs: Api<Job>,
+    pods: Api<Pod>,
+    events: Api<Event>,
+    steps: Steps<'a>,
+    began: Instant,
+    /// When the command was seen to run.
+    started: Option<Instant>,
+    job_uid: Option<String>,
+    image_id: Option<String>,
+}
+
+/// What is left of a job: its last pod and how it ended.
+struct Remains {
+    ended: Ended,
+    pod: Option<Box<Pod>>,
+    /// Whether the pod's containers may still be asked.
+    alive: bool,
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn new(client: &Client, plan: &'a JobPlan, limits: &'a JobLimits, steps: Steps<'a>) -> Self {
+        let namespace = plan.namespace();
+        Self {
+            plan,
+            limits,
+            jobs: Api::namespaced(client.clone(), namespace),
+            pods: Api::namespaced(client.clone(), namespace),
+            events: Api::namespaced(client.clone(), namespace),
+            steps,
+            began: Instant::now(),
+            started: None,
+            job_uid: None,
+            image_id: None,
+        }
+    }
+
+    /// Creates the Job, sees it through, and reads what it left. Deleting it is `cleanup`'s.
+    pub(super) async fn to_the_end(&mut self, cleanup: &mut Cleanup) -> JobOutcome {
+        let uid = match self.create(cleanup).await {
+            Ok(uid) => uid,
+            Err(ended) => return self.outcome(ended, Log::default(), Collected::default()),
+        };
+        self.steps.reach(Progress::Created);
+        let selector = format!("{LABEL_DECISION_ID}={}", self.decision());
+        let mut feed = PodFeed::new(self.pods.clone(), selector, uid.clone());
+        let remains = match self.until_running(&mut feed, &uid).await {
+            Ok(pod) => {
+                self.started = Some(Instant::now());
+                self.steps.reach(Progress::Running);
+                self.until_ended(&mut feed, pod).await
+            }
+            Err(remains) => remains,
+        };
+        self.read(&mut feed, remains).await
+    }
+
+    /// The outcome of a run that was given up by the caller.
+    pub(super) fn cancelled(&self) -> JobOutcome {
+        let ended = Ended::error(Reason::Cancelled, "the call was cancelled");
+        self.outcome(ended, Log::default(), Collected::default())
+    }
+
+    pub(super) fn reach(&mut self, step: Progress) {
+        self.steps.reach(step);
+    }
+
+    fn decision(&self) -> String {
+        self.plan.id().to_string()
+    }
+
+    async fn create(&mut self, cleanup: &mut Cleanup) -> Result<String, Ended> {
+        let params = PostParams {
+            field_manager: Some("kubepermit".to_owned()),
+            ..PostParams::default()
+        };
+        // Safe to repeat: the name is fixed, so an attempt that took effect unseen shows as a conflict.
+        let created = call("create the Job", CREATE, || {
+            self.jobs.create(&params, self.plan.manifest())
+        })
+        .await;
+        let job = match created {
+            Ok(job) => job,
+            Err(error) if error.code() == Some(409) => {
+                let existing = call("read the Job", CREATE, || self.jobs.get(self.plan.job_name())).await;
+                existing.map_err(|error| Ended::error(Reason::ApiserverUnavailable, error.to_string()))?
+            }
+            Err(error) => {
+                if matches!(error, ApiError::Refused { .. }) {
+                    cleanup.disarm();
+                }
+                return Err(not_created(&error));
+            }
+        };
+        let ours = job
+            .metadata
+            .labels
+            .as_ref()
+            .and_then(|labels| labels.get(LABEL_DECISION_ID))
+            == Some(&self.decision());
+        match job.metadata.uid {
+            Some(uid) if ours => {
+                cleanup.created(&uid);
+                self.job_uid = Some(uid.clone());
+                Ok(uid)
+            }
+            _ => {
+                cleanup.disarm();
+                Err(Ended::error(
+                    Reason::AdmissionDenied,
+                    format!("a Job `{}` exists that is not this call's", self.plan.job_name()),
+                ))
+            }
+        }
+    }
+
+    /// Waits until the command runs. The error is the end of a job that will not come so far, or that was
+    /// over before it was seen to run.
+    async fn until_running(&mut self, feed: &mut PodFeed, job_uid: &str) -> Result<Box<Pod>, Remains> {
+        let budgets = &self.limits.budgets;
+        let mut deadline = Instant::now() + budgets.scheduling + budgets.pull;
+        let graces = &self.limits.graces;
+        let mut suspicion = Suspicion::default();
+        let mut injected = false;
+        loop {
+            let due = suspicion.due(graces).map_or(deadline, |due| due.min(deadline));
+            let news = tokio::select! {
+                news = feed.next() => news,
+                () = sleep_until(due) => {
+                    let now = Instant::now();
+                    match suspicion.overdue(now, graces) {
+                        Some(ended) => return Err(Remains::nothing(ended)),
+                        None if now >= deadline => return Err(Remains::nothing(self.not_started(&suspicion))),
+                        None => continue,
+                    }
+                }
+            };
+            match news {
+                News::Pod(pod) => match classify(&pod) {
+                    Phase::Starting(step) => {
+                        suspicion.rest();
+                        self.steps.reach(step);
+                    }
+                    Phase::Stuck(stuck) => {
+                        if let Some(ended) = suspicion.observe(stuck, Instant::now(), graces) {
+                            return Err(Remains::nothing(ended));
+                        }
+                    }
+                    Phase::AwaitingFiles if injected => {}
+                    Phase::AwaitingFiles => {
+                        suspicion = Suspicion::default();
+                        self.steps.reach(Progress::Injecting);
+                        let until = Instant::now() + budgets.injection;
+                        let name = pod.metadata.name.clone().unwrap_or_default();
+                        inject(&self.pods, &name, self.plan, until)
+                            .await
+                            .map_err(Remains::nothing)?;
+                        injected = true;
+                        // The image of the command is pulled only now.
+                        deadline = deadline.max(Instant::now() + budgets.pull);
+                    }
+                    Phase::Running => return Ok(pod),
+                    Phase::Ended(ended) => return Err(Remains::dying(ended, pod)),
+                },
+                News::NoPod => {
+                    if let Some(stuck) = admission::refusal(&self.events, job_uid).await
+                        && let Some(ended) = suspicion.observe(stuck, Instant::now(), graces)
+                    {
+                        return Err(Remains::nothing(ended));
+                    }
+                }
+                News::Gone(pod) => return Err(Remains::gone(pod)),
+                News::Unreachable(message) => return Err(Remains::unreachable(message)),
+            }
+        }
+    }
+
+    fn not_started(&self, suspicion: &Suspicion) -> Ended {
+        let step = self.steps.reached();
+        let reason = if step >= Some(Progress::Scheduled) {
+            Reason::StartFailed
+        } else {
+            Reason::Unschedulable
+        };
+        let last = step.map_or("requested", Progress::as_str);
+        let message = format!("the command did not start in time; the pod came as far as `{last}`");
+        Ended::error(
+            reason,
+            text::because(&message, suspicion.message().unwrap_or_default()),
+        )
+    }
+
+    /// Waits until the command ends or its wall clock runs out.
+    async fn until_ended(&mut self, feed: &mut PodFeed, mut pod: Box<Pod>) -> Remains {
+        let deadline = Instant::now() + self.plan.timeout();
+        loop {
+            let news = tokio::select! {
+                news = feed.next() => news,
+                () = sleep_until(deadline) => return self.out_of_time(pod).await,
+            };
+            match news {
+                News::Pod(now) => match classify(&now) {
+                    Phase::Ended(ended) => return Remains::dying(ended, now),
+                    Phase::Starting(_) | Phase::Stuck(_) | Phase::AwaitingFiles | Phase::Running => pod = now,
+                },
+                News::NoPod => {}
+                News::Gone(pod) => return Remains::gone(pod),
+                News::Unreachable(message) => return Remains::unreachable(message),
+            }
+        }
+    }
+
+    async fn out_of_time(&self, pod: Box<Pod>) -> Remains {
+        // The end may have come with the last moment, and its news be on the way.
+        let name = pod.metadata.name.clone().unwrap_or_default();
+        let last = call("read the pod", Duration::from_millis(500), || {
+            self.pods.get(&name)
+        })
+        .await;
+        if let Ok(last) = last
+            && let Phase::Ended(ended) = classify(&last)
+        {
+            return Remains::dying(ended, Box::new(last));
+        }
+        Remains {
+            ended: Ended {
+                status: Status::Timeout,
+                reason: Some(Reason::Timeout),
+                exit_code: -1,
+                message: format!(
+                    "the command did not end within {} s; its output and files so far are in the result",
+                    self.plan.timeout().as_secs()
+                ),
+            },
+            pod: Some(pod),
+            alive: true,
+        }
+    }
+
+    /// Reads the output and the files.
+    async fn read(&mut self, feed: &mut PodFeed, remains: Remains) -> JobOutcome {
+        let Remains { ended, pod, alive } = remains;
+        let Some(pod) = pod.filter(|pod| self.started.is_some() || ran(pod)) else {
+            return self.outcome(ended, Log::default(), Collected::default());
+        };
+        self.steps.reach(Progress::Collecting);
+        self.image_id = image_id(&pod, MAIN);
+        let still_running = ended.status == Status::Timeout;
+        let time = match ended.status {
+            Status::Succeeded | Status::Failed => self.limits.budgets.collection,
+            Status::Timeout => WIND_UP,
+            Status::Error => LAST_WORDS,
+        };
+        let deadline = Instant::now() + time;
+        let ended_at = Instant::now();
+        let name = pod.metadata.name.clone().unwrap_or_default();
+        let cap = usize::try_from(self.limits.max_output_bytes).unwrap_or(usize::MAX);
+        let output = logs::read(&self.pods, &name, MAIN, cap, deadline);
+        let collection = Collection {
+            pods: &self.pods,
+            plan: self.plan,
+            cap: self.limits.max_artifact_bytes,
+            deadline,
+            still_running,
+        };
+        let files = async {
+            if alive {
+                collection.collect(feed, &pod).await
+            } else {
+                Collected {
+                    problem: Some("files may be missing: the pod ended before they were read".to_owned()),
+                    ..Collected::default()
+                }
+            }
+        };
+        let (log, files) = tokio::join!(output, files);
+        let mut outcome = self.outcome(ended, log, files);
+        outcome.duration = ended_at.saturating_duration_since(self.started.unwrap_or(self.began));
+        outcome
+    }
+
+    fn outcome(&self, ended: Ended, log: Log, files: Collected) -> JobOutcome {
+        let message = [Some(ended.message), log.problem, files.problem.clone()]
+            .into_iter()
+            .flatten()
+            .filter(|part| !part.is_empty())
+            .collect::<Vec<_>>()
+            .join("; ");
+        JobOutcome {
+            status: ended.status,
+            reason: ended.reason,
+            message,
+            exit_code: ended.exit_code,
+            truncated: Truncated {
+                output: log.text.omitted_bytes > 0,
+                artifacts: files.problem.is_some(),
+            },
+            output: log.text.text,
+            omitted_bytes: log.text.omitted_bytes,
+            artifacts: files.artifacts,
+            duration: self.started.unwrap_or(self.began).elapsed(),
+            job_uid: self.job_uid.clone(),
+            image_id: self.image_id.clone(),
+        }
+    }
+}
+
+impl Remains {
+    /// Nothing that could be read.
+    fn nothing(ended: Ended) -> Self {
+        Self {
+            ended,
+            pod: None,
+            alive: false,
+        }
+    }
+
+    /// A pod that said how its command ended.
+    fn dying(ended: Ended, pod: Box<Pod>) -> Self {
+        Self {
+            alive: ended.status != Status::Error,
+            ended,
+            pod: Some(pod),
+        }
+    }
+
+    /// A pod that is no more. It may have said how its command ended before it went.
+    fn gone(pod: Box<Pod>) -> Self {
+        let ended = match classify(&pod) {
+            Phase::Ended(ended) => ended,
+            Phase::Starting(_) | Phase::Stuck(_) | Phase::AwaitingFiles | Phase::Running => Ended::error(
+                Reason::DeletedExternally,
+                "the pod was deleted by someone else before the command ended",
+            ),
+        };
+        Self {
+            ended,
+            pod: Some(pod),
+            alive: false,
+        }
+    }
+
+    fn unreachable(message: String) -> Self {
+        Self::nothing(Ended::error(Reason::ApiserverUnavailable, message))
+    }
+}
+
+/// Whether the command of a pod that was not seen to run has run all the same.
+fn ran(pod: &Pod) -> bool {
+    image_id(pod, MAIN).is_some()
+}
+
+/// A refusal is the namespace's doing (quota, Pod Security, validation, rights); silence is the server's.
+fn not_created(error: &ApiError) -> Ended {
+    let reason = match error.code() {
+        Some(401) | None => Reason::ApiserverUnavailable,
+        Some(_) => Reason::AdmissionDenied,
+    };
+    Ended::error(reason, error.to_string())
+}

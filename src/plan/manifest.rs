@@ -1,0 +1,140 @@
+//! The Job manifest: one function from checked values to the exact object that the executor sends.
+//!
+//! Callers contribute values only (image, argv, environment, paths, amounts); every field of the pod is
+//! chosen here. What each field is for stands beside it.
+
+mod containers;
+mod volumes;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use k8s_openapi::api::batch::v1::{Job, JobSpec};
+use k8s_openapi::api::core::v1::{PodSecurityContext, PodSpec, PodTemplateSpec, SeccompProfile};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use crate::ids::DecisionId;
+use crate::plan::budgets::Budgets;
+use crate::plan::image::ImageReference;
+use crate::plan::{JobResources, JobSettings, PodProfile};
+
+/// The container that runs the caller's command.
+pub const MAIN: &str = "main";
+/// The init container that takes the input files; present only when there are some.
+pub const INJECT: &str = "inject";
+/// The container beside [`MAIN`] through which artifacts are collected.
+pub const HELPER: &str = "helper";
+
+/// Where [`INJECT`] and [`HELPER`] find their signals. [`MAIN`] never sees this directory.
+pub const CONTROL_DIR: &str = "/kubepermit";
+/// [`INJECT`] ends with success once this file exists: every input file is in place.
+pub const READY_FILE: &str = "/kubepermit/ready";
+/// [`HELPER`] ends with success once this file exists: every artifact is read.
+pub const DONE_FILE: &str = "/kubepermit/done";
+
+/// The label that marks what kubepermit made.
+pub const LABEL_MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+/// The label that holds the decision id.
+pub const LABEL_DECISION_ID: &str = "kubepermit.io/decision-id";
+/// The label that holds the instance of the gateway ([`JobSettings::instance`]).
+pub const LABEL_INSTANCE: &str = "kubepermit.io/instance";
+/// A label selector for everything that kubepermit made.
+pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by=kubepermit";
+
+/// Long enough for a process that handles SIGTERM, short enough for a prompt answer.
+const TERMINATION_GRACE_S: i64 = 2;
+/// The executor deletes a Job once its output is read; this removes what an executor that died left behind.
+const TTL_AFTER_FINISHED_S: i32 = 300;
+
+/// The checked values that a manifest is made of.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::plan) struct Parts<'a> {
+    pub id: DecisionId,
+    pub image: &'a ImageReference,
+    pub helper_image: &'a ImageReference,
+    pub command: &'a [String],
+    pub env: &'a BTreeMap<String, String>,
+    pub has_files: bool,
+    pub workdir: &'a str,
+    pub timeout: Duration,
+    pub resources: &'a JobResources,
+    pub settings: &'a JobSettings,
+}
+
+/// The Job.
+pub(in crate::plan) fn build(parts: &Parts<'_>) -> Job {
+    let labels = labels(parts);
+    let deadline = i64::try_from(Budgets::JOB.deadline(parts.timeout).as_secs()).unwrap_or(i64::MAX);
+    Job {
+        metadata: ObjectMeta {
+            // A fixed name: a create that is repeated after a lost reply cannot make a second pod.
+            name: Some(format!("kubepermit-{}", parts.id.hex())),
+            namespace: Some(parts.settings.namespace.clone()),
+            labels: Some(labels.clone()),
+            ..ObjectMeta::default()
+        },
+        spec: Some(JobSpec {
+            completions: Some(1),
+            parallelism: Some(1),
+            // A command runs once, whatever becomes of its pod.
+            backoff_limit: Some(0),
+            pod_replacement_policy: Some("Failed".to_owned()),
+            active_deadline_seconds: Some(deadline),
+            ttl_seconds_after_finished: Some(TTL_AFTER_FINISHED_S),
+            template: PodTemplateSpec {
+                metadata: Some(ObjectMeta {
+                    labels: Some(labels),
+                    ..ObjectMeta::default()
+                }),
+                spec: Some(pod(parts, deadline)),
+            },
+            ..JobSpec::default()
+        }),
+        status: None,
+    }
+}
+
+fn labels(parts: &Parts<'_>) -> BTreeMap<String, String> {
+    BTreeMap::from([
+        (LABEL_MANAGED_BY.to_owned(), "kubepermit".to_owned()),
+        (LABEL_DECISION_ID.to_owned(), parts.id.to_string()),
+        (LABEL_INSTANCE.to_owned(), parts.settings.instance.clone()),
+    ])
+}
+
+fn pod(parts: &Parts<'_>, deadline: i64) -> PodSpec {
+    PodSpec {
+        restart_policy: Some("Never".to_owned()),
+        // On the pod too: a Job's deadline needs a working Job controller, a pod's only its node.
+        active_deadline_seconds: Some(deadline),
+        termination_grace_period_seconds: Some(TERMINATION_GRACE_S),
+        // The command gets no credentials for the API server and no addresses of other services.
+        automount_service_account_token: Some(false),
+        enable_service_links: Some(false),
+        security_context: Some(pod_security_context(parts.settings)),
+        init_containers: parts.has_files.then(|| vec![containers::inject(parts)]),
+        // MAIN comes first: its clock starts without waiting for the helper's image.
+        containers: vec![containers::main(parts), containers::helper(parts)],
+        volumes: Some(volumes::volumes(parts.workdir)),
+        ..PodSpec::default()
+    }
+}
+
+fn pod_security_context(settings: &JobSettings) -> PodSecurityContext {
+    let (non_root, user) = match settings.profile {
+        PodProfile::Restricted => (Some(true), Some(settings.user)),
+        PodProfile::Compat => (None, None),
+    };
+    PodSecurityContext {
+        run_as_non_root: non_root,
+        run_as_user: user,
+        run_as_group: user,
+        // In both profiles: the containers share the work directory through this group.
+        fs_group: Some(settings.user),
+        seccomp_profile: Some(SeccompProfile {
+            type_: "RuntimeDefault".to_owned(),
+            localhost_profile: None,
+        }),
+        ..PodSecurityContext::default()
+    }
+}

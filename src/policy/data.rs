@@ -1,0 +1,230 @@
+//! `data.yaml` to the policy's data: typed, checked, and brought to the normal forms that the rules look up.
+//!
+//! Rust parses, Rego decides: the rules never see an image reference or a quantity as text that they would
+//! have to take apart. What they see as `data.config` is
+//!
+//! ```text
+//! {
+//!   images: {"docker.io/library/busybox:1.36": {}},   images_shown: ["busybox:1.36"],
+//!   jobs: {namespaces: {"mcp-ephemeral": {}}, namespaces_shown: ["mcp-ephemeral"], require_limits: false},
+//!   resources: {max_cpu: "4", max_cpu_millis: 4000, max_memory: "4Gi", max_memory_bytes: 4294967296},
+//!   timeouts: {max_s: 600},
+//!   files: {max_count: 100, max_bytes: 10485760},
+//!   env: {reserved: {"LD_PRELOAD": {}}, reserved_prefixes: ["KUBERNETES_"]},
+//!   pod: {profile: "restricted"},
+//!   roles: {"builder": {images: {…}, images_shown: […]}},
+//!   site: {…}
+//! }
+//! ```
+//!
+//! Lists become objects, so that a lookup costs the same in a list of 100,000; `…_shown` holds the first few,
+//! for hints. `schemas/policy-data.json` is the same as a schema.
+
+mod document;
+mod unique;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use crate::plan::{ImageReference, PodProfile, quantity};
+use crate::policy::bundle::DATA_FILE;
+use crate::policy::error::{LoadError, Problem};
+use crate::refusal::Reason;
+use document::{Config as Written, Profile};
+
+/// What configuration lays over the bundle's data.
+///
+/// A list that is set replaces the list in the data; an empty one means nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Overlay {
+    /// Replaces `images`, and empties the image lists of `roles`: what is set here is the whole truth.
+    pub images: Option<Vec<String>>,
+    /// Joins `images`, unless the field above is set.
+    pub extra_images: Vec<String>,
+    /// Replaces `jobs.namespaces`.
+    pub job_namespaces: Option<Vec<String>>,
+    /// In seconds; the lower of this and `timeouts.max_s` holds.
+    pub max_timeout_s: Option<u64>,
+}
+
+/// The data of a bundle, ready for use.
+#[derive(Debug)]
+pub(in crate::policy) struct Config {
+    /// `data.config`.
+    pub(in crate::policy) document: Value,
+    /// The images for everybody.
+    pub(in crate::policy) images: Vec<ImageReference>,
+    /// The further images of each role that has any.
+    pub(in crate::policy) role_images: BTreeMap<String, Vec<ImageReference>>,
+    /// `pod.profile`.
+    pub(in crate::policy) pod_profile: PodProfile,
+}
+
+/// How many entries of a list a hint may name.
+const SHOWN: usize = 10;
+
+impl Config {
+    /// Parses the text of `data.yaml` and lays `overlay` over it.
+    pub(in crate::policy) fn parse(text: &str, overlay: &Overlay) -> Result<Self, LoadError> {
+        unique::check(text).map_err(yaml_error)?;
+        let written: document::File = serde_yaml::from_str(text).map_err(yaml_error)?;
+        Self::normalise(written.config, overlay)
+    }
+
+    fn normalise(written: Written, overlay: &Overlay) -> Result<Self, LoadError> {
+        let images = match &overlay.images {
+            Some(set) => parse_images(set).map_err(of_overlay("images"))?,
+            None => {
+                let mut images = parse_images(&written.images).map_err(of_data("config.images"))?;
+                images.extend(parse_images(&overlay.extra_images).map_err(of_overlay("images"))?);
+                images
+            }
+        };
+        let base = keys(&images);
+        let mut role_images = BTreeMap::new();
+        let mut roles = Map::new();
+        for (name, role) in &written.roles {
+            let place = format!("config.roles.{name}.images");
+            let mut images = parse_images(&role.images).map_err(of_data(&place))?;
+            if overlay.images.is_some() {
+                images.clear();
+            }
+            images.retain(|image| !base.contains(&image.key()));
+            roles.insert(
+                name.clone(),
+                json!({ "images": object(keys(&images)), "images_shown": shown(&images) }),
+            );
+            if !images.is_empty() {
+                role_images.insert(name.clone(), images);
+            }
+        }
+
+        let namespaces = match &overlay.job_namespaces {
+            Some(set) => parse_namespaces(set).map_err(of_overlay("job namespaces"))?,
+            None => parse_namespaces(&written.jobs.namespaces).map_err(of_data("config.jobs.namespaces"))?,
+        };
+        let max_s = overlay
+            .max_timeout_s
+            .map_or(written.timeouts.max_s, |set| set.min(written.timeouts.max_s));
+        let max_cpu = written.resources.max_cpu.0;
+        let max_memory = written.resources.max_memory.0;
+        let max_cpu_millis = quantity::cpu_millis(&max_cpu).map_err(of_data("config.resources.max_cpu"))?;
+        let max_memory_bytes =
+            quantity::memory_bytes(&max_memory).map_err(of_data("config.resources.max_memory"))?;
+        let max_file_bytes =
+            quantity::memory_bytes(&written.files.max_bytes.0).map_err(of_data("config.files.max_bytes"))?;
+        let (names, prefixes) =
+            parse_reserved(&written.env.reserved).map_err(of_data("config.env.reserved"))?;
+
+        let document = json!({
+            "images": object(base),
+            "images_shown": shown(&images),
+            "jobs": {
+                "namespaces_shown": namespaces.iter().take(SHOWN).collect::<Vec<_>>(),
+                "namespaces": object(namespaces),
+                "require_limits": written.jobs.require_limits,
+            },
+            "resources": {
+                "max_cpu": max_cpu,
+                "max_cpu_millis": max_cpu_millis,
+                "max_memory": max_memory,
+                "max_memory_bytes": max_memory_bytes,
+            },
+            "timeouts": { "max_s": max_s },
+            "files": { "max_count": written.files.max_count, "max_bytes": max_file_bytes },
+            "env": { "reserved": object(names), "reserved_prefixes": prefixes },
+            "pod": { "profile": written.pod.profile },
+            "roles": roles,
+            "site": written.site,
+        });
+        Ok(Self {
+            document,
+            images,
+            role_images,
+            pod_profile: match written.pod.profile {
+                Profile::Restricted => PodProfile::Restricted,
+                Profile::Compat => PodProfile::Compat,
+            },
+        })
+    }
+}
+
+fn parse_images(written: &[String]) -> Result<Vec<ImageReference>, String> {
+    let parse = |text: &String| text.parse().map_err(|reason: Reason| reason.message);
+    written.iter().map(parse).collect()
+}
+
+/// Names are what Kubernetes accepts for a namespace: a label of RFC 1123, at most 63 characters.
+fn parse_namespaces(written: &[String]) -> Result<BTreeSet<String>, String> {
+    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    for name in written {
+        let edges = !name.starts_with('-') && !name.ends_with('-');
+        if name.is_empty() || name.len() > 63 || !edges || !name.chars().all(inner) {
+            return Err(format!("`{name}` is not a namespace's name"));
+        }
+    }
+    Ok(written.iter().cloned().collect())
+}
+
+/// Splits the names from the prefixes, which end in a star.
+fn parse_reserved(written: &[String]) -> Result<(BTreeSet<String>, BTreeSet<String>), String> {
+    let mut names = BTreeSet::new();
+    let mut prefixes = BTreeSet::new();
+    for entry in written {
+        let (name, is_prefix) = match entry.strip_suffix('*') {
+            Some(prefix) => (prefix, true),
+            None => (entry.as_str(), false),
+        };
+        let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        if name.is_empty() || !name.chars().all(word) || name.starts_with(|c: char| c.is_ascii_digit()) {
+            return Err(format!(
+                "`{entry}` is neither a variable's name nor the beginning of one and a star"
+            ));
+        }
+        if is_prefix {
+            prefixes.insert(name.to_owned());
+        } else {
+            names.insert(name.to_owned());
+        }
+    }
+    Ok((names, prefixes))
+}
+
+fn keys(images: &[ImageReference]) -> BTreeSet<String> {
+    images.iter().map(ImageReference::key).collect()
+}
+
+/// `{key: {}}`.
+fn object(keys: BTreeSet<String>) -> Value {
+    Value::Object(
+        keys.into_iter()
+            .map(|key| (key, Value::Object(Map::new())))
+            .collect(),
+    )
+}
+
+/// The first few, as a person writes them.
+fn shown(images: &[ImageReference]) -> Vec<String> {
+    images.iter().take(SHOWN).map(ImageReference::familiar).collect()
+}
+
+fn of_data<E: ToString>(place: &str) -> impl Fn(E) -> LoadError {
+    move |problem| {
+        LoadError::rejected(
+            DATA_FILE,
+            None,
+            Problem::Data(format!("{place}: {}", problem.to_string())),
+        )
+    }
+}
+
+fn of_overlay(setting: &'static str) -> impl Fn(String) -> LoadError {
+    move |problem| LoadError::Overlay { setting, problem }
+}
+
+fn yaml_error(error: serde_yaml::Error) -> LoadError {
+    let line = error.location().and_then(|at| u32::try_from(at.line()).ok());
+    LoadError::rejected(DATA_FILE, line, Problem::Data(error.to_string()))
+}

@@ -1,0 +1,75 @@
+//! The policy's input document, `schemas/policy-input.json`: facts about who asks for what, and what would
+//! run. Every field is always there; what does not apply is null.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::caller::Caller;
+use crate::plan::{JobPlan, Plan};
+use crate::schema::ToolCall;
+
+/// The version of the document's shape: it changes when a field changes its meaning or goes.
+const SCHEMA: u32 = 1;
+
+/// Builds the document.
+pub(in crate::policy) fn document(caller: &Caller, call: &ToolCall, plan: &Plan, time: Timestamp) -> Value {
+    let job = match plan {
+        Plan::Job(job) => self::job(job),
+    };
+    json!({
+        "schema": SCHEMA,
+        "request": { "id": call.id(), "time": time.to_string() },
+        "caller": {
+            "name": caller.name(),
+            "roles": caller.roles(),
+            "transport": caller.transport(),
+            "client": caller.client(),
+        },
+        "tool": call.tool(),
+        "arguments": call.redacted(),
+        "job": job,
+        "kubectl": null,
+        "handle": null,
+    })
+}
+
+fn job(plan: &JobPlan) -> Value {
+    let image = &plan.image().reference;
+    let resources = plan.resources();
+    json!({
+        "namespace": plan.namespace(),
+        "image": {
+            "requested": plan.image().requested,
+            "registry": image.registry(),
+            "repository": image.repository(),
+            "tag": image.tag(),
+            "digest": image.digest(),
+            "key": image.key(),
+        },
+        "command": plan.command(),
+        "env_names": plan.env_names().collect::<Vec<_>>(),
+        "files": { "count": plan.files().len(), "bytes": plan.file_bytes() },
+        "workdir": plan.workdir(),
+        "timeout_s": seconds(plan.timeout()),
+        "resources": {
+            "cpu_millis": resources.cpu_limit_millis.unwrap_or(0).max(resources.cpu_request_millis),
+            "memory_bytes": resources.memory_limit_bytes.unwrap_or(0).max(resources.memory_request_bytes),
+            "cpu_request_millis": resources.cpu_request_millis,
+            "memory_request_bytes": resources.memory_request_bytes,
+            "cpu_limit_millis": resources.cpu_limit_millis,
+            "memory_limit_bytes": resources.memory_limit_bytes,
+        },
+        "clone": null,
+        "manifest": plan.manifest_view(),
+        "manifest_sha256": plan.manifest_sha256(),
+    })
+}
+
+/// Whole seconds, rounded up: a ceiling must not be passed by a fraction.
+fn seconds(duration: Duration) -> u64 {
+    duration
+        .as_secs()
+        .saturating_add(u64::from(duration.subsec_nanos() > 0))
+}

@@ -1,0 +1,134 @@
+//! Validated JSON to typed [`Arguments`].
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::ids::DecisionId;
+use crate::refusal::Reason;
+use crate::schema::call::{Arguments, InputFile, RequestedLimits, RunJob, ToolCall};
+
+const RUN_JOB: &str = "run_job";
+
+/// Whether the program can carry this tool out.
+pub(super) fn is_implemented(tool: &str) -> bool {
+    tool == RUN_JOB
+}
+
+/// The typed call. `arguments` has passed the tool's schema; what a schema cannot say is checked here.
+pub(super) fn typed(id: DecisionId, tool: &str, arguments: Value) -> Result<ToolCall, Reason> {
+    match tool {
+        RUN_JOB => {
+            let wire: RunJobWire = serde_json::from_value(arguments).map_err(shape)?;
+            Ok(ToolCall::new(id, RUN_JOB, Arguments::RunJob(wire.decode()?)))
+        }
+        // A wiring mistake must look like one: the catalogue refuses such a tool when it starts.
+        other => Err(Reason::new(
+            "schema.unimplemented",
+            format!("the tool `{other}` has no code"),
+            "",
+            "",
+        )),
+    }
+}
+
+/// `run_job`'s arguments as they stand in JSON.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RunJobWire {
+    image: String,
+    command: Vec<String>,
+    #[serde(default)]
+    files: Vec<FileWire>,
+    #[serde(default)]
+    env: std::collections::BTreeMap<String, String>,
+    #[serde(default)]
+    limits: LimitsWire,
+    timeout_s: Option<Value>,
+    workdir: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileWire {
+    path: String,
+    content_b64: String,
+    mode: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+struct LimitsWire {
+    cpu: Option<String>,
+    memory: Option<String>,
+}
+
+impl RunJobWire {
+    fn decode(self) -> Result<RunJob, Reason> {
+        let files = self
+            .files
+            .into_iter()
+            .enumerate()
+            .map(|(index, file)| file.decode(index))
+            .collect::<Result<Vec<_>, _>>()?;
+        Ok(RunJob {
+            image: self.image,
+            command: self.command,
+            files,
+            env: self.env,
+            limits: RequestedLimits {
+                cpu: self.limits.cpu,
+                memory: self.limits.memory,
+            },
+            timeout_s: self.timeout_s.map(|seconds| whole_number(&seconds)).transpose()?,
+            workdir: self.workdir,
+        })
+    }
+}
+
+impl FileWire {
+    fn decode(self, index: usize) -> Result<InputFile, Reason> {
+        let content = STANDARD.decode(self.content_b64.as_bytes()).map_err(|error| {
+            Reason::new(
+                "schema.base64",
+                format!("the content is not base64: {error}"),
+                format!("/files/{index}/content_b64"),
+                "encode the file's bytes with the standard alphabet and padding",
+            )
+        })?;
+        Ok(InputFile {
+            path: self.path,
+            content: Bytes::from(content),
+            mode: self.mode,
+        })
+    }
+}
+
+/// JSON Schema's `integer` allows `30.0`; so does this.
+fn whole_number(value: &Value) -> Result<u64, Reason> {
+    let number = value.as_u64().or_else(|| {
+        let float = value.as_f64()?;
+        // The schema's maximum (2^31 - 1) keeps the conversion exact.
+        (float.fract() == 0.0 && (0.0..=2_147_483_647.0).contains(&float)).then_some(float as u64)
+    });
+    number.ok_or_else(|| {
+        Reason::new(
+            "schema.type",
+            "the time-out is not a whole number of seconds",
+            "/timeout_s",
+            "give seconds as an integer",
+        )
+    })
+}
+
+/// The schema and the types disagree: ours to mend, and a refusal until then.
+fn shape(error: serde_json::Error) -> Reason {
+    Reason::new(
+        "schema.shape",
+        format!("the arguments passed the schema but cannot be read: {error}"),
+        "",
+        "report this: the tool's schema and its code disagree",
+    )
+}
