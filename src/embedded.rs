@@ -40,7 +40,7 @@ use uuid::Uuid;
 use cluster::Cluster;
 use kubelet::Kubelet;
 use node::Machine;
-use runner::Confinement;
+use sandbox::{Confinement, Sandbox};
 use store::Store;
 
 /// What the embedded cluster is to be like.
@@ -71,13 +71,19 @@ pub enum EmbeddedError {
     /// It cannot listen.
     #[error("cannot listen on the loopback address for the embedded cluster")]
     Listen(#[source] io::Error),
+    /// Its containers cannot be confined here.
+    #[error("cannot start the embedded cluster")]
+    Confine(#[source] sandbox::WhyNot),
+    /// Its containers cannot even be run without confinement.
+    #[error("cannot run a container without confinement: {0}")]
+    Run(String),
 }
 
 impl Embedded {
     /// Starts it. Must be called inside a tokio runtime, in which it runs.
     ///
     /// # Errors
-    /// When its directory or its listener cannot be made.
+    /// When its directory or its listener cannot be made, or its containers cannot be run as wanted.
     pub async fn start(options: EmbeddedOptions) -> Result<Self, EmbeddedError> {
         // The directory's mode is 0700: nobody else sees the pods' files or the token.
         let directory = tempfile::Builder::new()
@@ -93,10 +99,18 @@ impl Embedded {
         let namespace = options.namespaces.first().map_or("default", String::as_str);
         let kubeconfig = kubeconfig::write(directory.path(), address, &token, namespace)
             .map_err(EmbeddedError::Directory)?;
+        let sandbox = if options.unconfined {
+            let found = Sandbox::try_out(&options.launcher, Confinement::Unconfined).await;
+            found.map_err(EmbeddedError::Run)?
+        } else {
+            Sandbox::probe(&options.launcher)
+                .await
+                .map_err(EmbeddedError::Confine)?
+        };
         let machine = Machine::measure();
         let cluster = Arc::new(Cluster {
             store: Store::new(),
-            kubelet: Kubelet::new(Confinement::None, links),
+            kubelet: Kubelet::new(sandbox, links),
             machine,
             token,
             directory: directory.path().to_owned(),
@@ -134,9 +148,8 @@ impl Embedded {
     /// What this is, in one or two sentences for whoever starts it.
     #[must_use]
     pub fn notice(&self) -> String {
-        "Jobs run as local processes of this machine in an embedded stand-in for a cluster, which is not isolation \
-         for hostile code. Commands are not confined at all."
-            .to_owned()
+        let confinement = self.cluster.kubelet.sandbox.describe();
+        format!("No cluster is used: the program stands in for one on this machine; {confinement}.")
     }
 
     /// Ends every pod and removes all files.

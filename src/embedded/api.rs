@@ -1,6 +1,7 @@
 //! The API server: which path does what.
 
 mod discovery;
+mod exec;
 mod jobs;
 mod log;
 mod objects;
@@ -47,6 +48,10 @@ pub fn router(cluster: &Arc<Cluster>) -> Router {
             get(objects::get::<Pod>).delete(pods::delete),
         )
         .route("/namespaces/{namespace}/pods/{name}/log", get(log::log))
+        .route(
+            "/namespaces/{namespace}/pods/{name}/exec",
+            get(exec::exec).post(exec::exec),
+        )
         .route("/events", get(objects::list_all::<Event>))
         .route("/namespaces/{namespace}/events", get(objects::list::<Event>))
         .route(

@@ -19,15 +19,16 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::cluster::Cluster;
-use super::runner::{Confinement, Launch};
+use super::runner::Launch;
+use super::sandbox::Sandbox;
 use super::store::ChangeKind;
 use log::Log;
 
 /// What runs on the node.
 #[derive(Debug)]
 pub struct Kubelet {
-    /// How processes are confined.
-    pub confinement: Confinement,
+    /// What runs and confines the processes.
+    pub sandbox: Sandbox,
     /// Links to the images' commands, by image name.
     pub links: BTreeMap<String, PathBuf>,
     pods: Mutex<HashMap<String, Arc<PodHandle>>>,
@@ -58,9 +59,9 @@ pub struct Running {
 impl Kubelet {
     /// A kubelet without pods.
     #[must_use]
-    pub fn new(confinement: Confinement, links: BTreeMap<String, PathBuf>) -> Self {
+    pub fn new(sandbox: Sandbox, links: BTreeMap<String, PathBuf>) -> Self {
         Self {
-            confinement,
+            sandbox,
             links,
             pods: Mutex::new(HashMap::new()),
         }

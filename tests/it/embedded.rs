@@ -18,7 +18,7 @@ async fn cluster() -> Embedded {
     let options = EmbeddedOptions {
         namespaces: vec![NAMESPACE.to_owned()],
         launcher: PathBuf::from(env!("CARGO_BIN_EXE_kubepermit")),
-        unconfined: true,
+        unconfined: false,
     };
     Embedded::start(options).await.unwrap()
 }

@@ -9,6 +9,7 @@
 )]
 
 mod cli;
+mod embedded;
 mod fail_closed;
 mod jobs;
 mod sandbox;

@@ -1,6 +1,7 @@
 //! One container, from its image to its end.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -8,6 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, Pod};
 use tokio::io::AsyncReadExt as _;
+use tokio::net::unix::pipe;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -20,7 +22,8 @@ use super::{PodHandle, Running};
 use crate::embedded::cluster::Cluster;
 use crate::embedded::events::{self, Note, Source};
 use crate::embedded::images::{self, Image, ImageError};
-use crate::embedded::runner::{Exit, Output, Process};
+use crate::embedded::runner;
+use crate::embedded::sandbox::{ContainerProcess, Exit};
 
 /// From a failed pull to the news that the kubelet backs off.
 const UNTIL_BACK_OFF: Duration = Duration::from_secs(1);
@@ -133,8 +136,10 @@ impl<S: Copy> Task<S> {
         self.event(false, "Created", &format!("Created container: {name}"));
         let id = format!("kubepermit://{}", Uuid::new_v4().simple());
         let started = Timestamp::now();
-        let mut process = match self.cluster.kubelet.confinement.start_container(&launch) {
-            Ok(process) => process,
+        let (mut process, output) = match runner::start_container(&self.cluster.kubelet.sandbox, &launch)
+            .await
+        {
+            Ok(started) => started,
             Err(error) => {
                 let message = format!(
                     "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc \
@@ -167,19 +172,17 @@ impl<S: Copy> Task<S> {
             container = name,
             "a container of the embedded cluster runs"
         );
-        let exit = self.attend(&mut process, &log).await;
+        let exit = self.attend(&mut process, output, &log).await;
         gone.cancel();
         self.set_running(None);
         let reason = match exit {
-            Exit {
-                out_of_memory: true, ..
-            } => "OOMKilled",
-            Exit { code: 0, .. } => "Completed",
-            Exit { .. } => "Error",
+            Exit::OutOfMemory => "OOMKilled",
+            Exit::Code(0) => "Completed",
+            Exit::Code(_) | Exit::Signal(_) => "Error",
         };
         let finished = Timestamp::now();
         Some(Report::Ended(Ended {
-            code: exit.code,
+            code: exit.code(),
             reason: reason.to_owned(),
             message: None,
             started,
@@ -255,8 +258,7 @@ impl<S: Copy> Task<S> {
     }
 
     /// Keeps the process' output and waits for its end, which a stop brings about.
-    async fn attend(&mut self, process: &mut Process, log: &Log) -> Exit {
-        let output = process.output.take();
+    async fn attend(&mut self, process: &mut ContainerProcess, output: pipe::Receiver, log: &Log) -> Exit {
         let pump = pump(output, log);
         tokio::pin!(pump);
         let ended = end(process, &mut self.stop);
@@ -299,31 +301,33 @@ impl<S: Copy> Task<S> {
 }
 
 /// Waits until the process has ended, by itself or because it was stopped.
-async fn end(process: &mut Process, stop: &mut watch::Receiver<Option<Duration>>) -> Exit {
+async fn end(process: &mut ContainerProcess, stop: &mut watch::Receiver<Option<Duration>>) -> Exit {
     let mut grace = tokio::select! {
-        exit = process.wait() => return exit,
+        exit = process.wait() => return known(exit),
         grace = stopped(stop) => grace,
     };
-    if !grace.is_zero() {
-        process.terminate();
+    if !grace.is_zero() && process.terminate().await.is_err() {
+        tracing::debug!("a container of the embedded cluster ended while it was told to");
     }
     loop {
         if grace.is_zero() {
-            process.kill();
-            return process.wait().await;
+            process.kill().await;
+            return known(process.wait().await);
         }
         tokio::select! {
-            exit = process.wait() => return exit,
+            exit = process.wait() => return known(exit),
             () = sleep(grace) => grace = Duration::ZERO,
             shorter = changed(stop) => grace = shorter,
         }
     }
 }
 
-async fn pump(output: Option<Output>, log: &Log) {
-    let Some(Output::Combined(mut pipe)) = output else {
-        return;
-    };
+/// A launcher that was killed from outside took its container along.
+fn known(exit: io::Result<Exit>) -> Exit {
+    exit.unwrap_or(Exit::Signal(9))
+}
+
+async fn pump(mut pipe: pipe::Receiver, log: &Log) {
     let mut buffer = vec![0; 64 << 10];
     let mut writable = true;
     while let Ok(count @ 1..) = pipe.read(&mut buffer).await {

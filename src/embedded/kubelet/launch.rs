@@ -8,10 +8,8 @@ use k8s_openapi::api::core::v1::{Container, EnvVar, Pod};
 use super::expand::expand;
 use crate::embedded::images::{Image, SEARCH_PATH};
 use crate::embedded::quantity;
-use crate::embedded::runner::{Launch, Mount};
-
-/// Where an image's own commands are inside the container: first in no real image's way, and in `PATH`.
-const LINKS: &str = "/usr/local/bin";
+use crate::embedded::runner::{LINKS, Launch};
+use crate::embedded::sandbox::Mount;
 
 /// What a container's process is made of, besides its spec.
 #[derive(Debug, Clone, Copy)]
@@ -31,7 +29,7 @@ pub struct Surroundings<'a> {
 /// # Errors
 /// A sentence for `CreateContainerConfigError`, as the kubelet words it.
 pub fn prepare(pod: &Pod, container: &Container, around: Surroundings<'_>) -> Result<Launch, String> {
-    let user = user(pod, container)?;
+    check_user(pod, container)?;
     let env = environment(pod, container, around)?;
     let words = |list: &Option<Vec<String>>| -> Vec<String> {
         list.iter().flatten().map(|word| expand(word, &env)).collect()
@@ -44,7 +42,7 @@ pub fn prepare(pod: &Pod, container: &Container, around: Surroundings<'_>) -> Re
     };
     let mut mounts = vec![Mount {
         host: around.links.to_owned(),
-        path: LINKS.to_owned(),
+        path: PathBuf::from(LINKS),
         read_only: true,
     }];
     for mount in container.volume_mounts.iter().flatten() {
@@ -69,19 +67,17 @@ pub fn prepare(pod: &Pod, container: &Container, around: Surroundings<'_>) -> Re
         };
         mounts.push(Mount {
             host,
-            path: mount.mount_path.clone(),
+            path: PathBuf::from(&mount.mount_path),
             read_only: mount.read_only.unwrap_or_default(),
         });
     }
-    // Longer paths lie inside shorter ones: mount those first.
-    mounts.sort_by_key(|mount| mount.path.len());
     let limit = container
         .resources
         .as_ref()
         .and_then(|r| r.limits.as_ref())
         .and_then(|l| l.get("memory"));
-    let security = container.security_context.as_ref();
     Ok(Launch {
+        hostname: pod.metadata.name.clone().unwrap_or_default(),
         argv,
         env: env.into_iter().collect(),
         workdir: container
@@ -90,37 +86,25 @@ pub fn prepare(pod: &Pod, container: &Container, around: Surroundings<'_>) -> Re
             .filter(|dir| !dir.is_empty())
             .unwrap_or_else(|| "/".to_owned()),
         mounts,
-        user,
         memory_bytes: limit.and_then(|limit| quantity::units(&limit.0)),
-        read_only_root: security
-            .and_then(|s| s.read_only_root_filesystem)
-            .unwrap_or_default(),
     })
 }
 
-/// User and group that the pod or the container names.
-fn user(pod: &Pod, container: &Container) -> Result<Option<(u32, u32)>, String> {
+/// Refuses what the kubelet refuses. Which user a container runs as is for the sandbox: always the same one.
+fn check_user(pod: &Pod, container: &Container) -> Result<(), String> {
     let of_pod = pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
     let own = container.security_context.as_ref();
     let user = own
         .and_then(|s| s.run_as_user)
         .or_else(|| of_pod.and_then(|s| s.run_as_user));
-    let group = own
-        .and_then(|s| s.run_as_group)
-        .or_else(|| of_pod.and_then(|s| s.run_as_group));
     let non_root = own
         .and_then(|s| s.run_as_non_root)
         .or_else(|| of_pod.and_then(|s| s.run_as_non_root));
-    if non_root == Some(true) {
-        match user {
-            Some(0) => return Err("container's runAsUser breaks non-root policy".to_owned()),
-            None => return Err("container has runAsNonRoot and image will run as root".to_owned()),
-            Some(_) => {}
-        }
+    match (non_root, user) {
+        (Some(true), Some(0)) => Err("container's runAsUser breaks non-root policy".to_owned()),
+        (Some(true), None) => Err("container has runAsNonRoot and image will run as root".to_owned()),
+        (Some(true), Some(_)) | (Some(false) | None, _) => Ok(()),
     }
-    let id = |value: i64| u32::try_from(value).map_err(|_| format!("user or group {value} is out of range"));
-    user.map(|user| Ok((id(user)?, id(group.unwrap_or_default())?)))
-        .transpose()
 }
 
 /// The environment: the image's, then the container's, in which later variables may name earlier ones.
