@@ -9,6 +9,11 @@
 //!
 //! In both it ends with its [`ContainerProcess`], and with the gateway, together with whatever it started.
 //!
+//! What Landlock leaves open: names and metadata of files elsewhere can be looked at, and a gateway user's own files
+//! can have their permissions and times changed, though not their content read or written. As root that comes to
+//! nothing, because the command runs as [`CONTAINER_UID`], which owns nothing else. There is also no `/dev/shm`, so
+//! no POSIX semaphores, and a command that needs the absolute path of its folder must be told [`Sandbox::host_path`].
+//!
 //! This is not isolation for hostile code: the kernel is shared and so are the processor and the disk.
 
 use std::path::{Component, Path, PathBuf};
