@@ -40,8 +40,9 @@ fn become_command(order: &str, status: &mut File) -> Result<Infallible, Failure>
     umask(Mode::from_bits_truncate(0o022));
     // No terminal of the gateway's, and no signal meant for its process group.
     setsid().step("make a session")?;
-    if order.level == Level::Namespaces {
-        enter_root(&order)?;
+    match order.level {
+        Level::Namespaces => enter_root(&order)?,
+        Level::LandlockOnly | Level::Unconfined => refuse_ambient_rights()?,
     }
     limits::apply(&order).step("set the limits")?;
     std::env::set_current_dir(&order.working_dir).map_err(|error| Failure {
@@ -85,6 +86,20 @@ fn enter_root(order: &Order) -> Result<(), Failure> {
     let identity = Identity::current();
     unshare(CloneFlags::CLONE_NEWUSER).step("make the inner user namespace")?;
     user::map(order.uid, identity)
+}
+
+/// Capabilities end at `exec`, as the command's user is not root, except the ambient ones that a service manager may
+/// have given the gateway. A new user namespace starts without them; here they would go on to the command.
+fn refuse_ambient_rights() -> Result<(), Failure> {
+    let status = fs::read_to_string("/proc/self/status").step("look at the capabilities")?;
+    let ambient = status.lines().find_map(|line| line.strip_prefix("CapAmb:"));
+    match ambient.map(|set| set.trim().bytes().all(|digit| digit == b'0')) {
+        Some(true) => Ok(()),
+        Some(false) | None => Err(Failure::setup(
+            "give up capabilities",
+            "the gateway was started with ambient capabilities; start it without",
+        )),
+    }
 }
 
 fn exec(order: &Order) -> Failure {

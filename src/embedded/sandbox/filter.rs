@@ -196,3 +196,50 @@ fn and_x32(rules: Rules) -> Rules {
 fn and_x32(rules: Rules) -> Rules {
     rules
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::embedded::sandbox::wire::OrderedLimits;
+
+    fn order(level: Level) -> Order {
+        let limits = OrderedLimits {
+            memory_bytes: None,
+            processes: 1,
+            open_files: 1,
+            file_bytes: 1,
+        };
+        let (argv, env, mounts) = (Vec::new(), Vec::new(), Vec::new());
+        let (working_dir, hostname) = ("/".into(), String::new());
+        Order {
+            level,
+            argv,
+            env,
+            working_dir,
+            hostname,
+            mounts,
+            uid: 1,
+            limits,
+            gateway: 4321,
+        }
+    }
+
+    /// Kernels before 6.12 cannot be had in a test; that the rules are there can be seen.
+    #[test]
+    fn signals_are_filtered_only_where_nothing_else_keeps_them_in() {
+        for (level, scopes, filtered) in [
+            (Level::LandlockOnly, false, true),
+            (Level::LandlockOnly, true, false),
+            (Level::Namespaces, false, false),
+        ] {
+            let rules = denied(&order(level), scopes).unwrap();
+            assert_eq!(
+                rules.contains_key(&libc::SYS_kill),
+                filtered,
+                "{level:?} {scopes}"
+            );
+        }
+        let gateway = only_if(0, SeccompCmpOp::Eq, 4321).unwrap();
+        assert!(denied(&order(Level::LandlockOnly), false).unwrap()[&libc::SYS_kill].contains(&gateway));
+    }
+}

@@ -1,8 +1,12 @@
 //! The resource limits that the command starts with.
 
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 
-use super::wire::Order;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::unistd::geteuid;
+
+use super::wire::{Level, Order};
 
 /// What one process may allocate above the container's memory limit.
 const HEADROOM_BYTES: u64 = 1 << 30;
@@ -12,7 +16,10 @@ pub fn apply(order: &Order) -> nix::Result<()> {
     let limits = order.limits;
     at_most(Resource::RLIMIT_CORE, 0)?;
     at_most(Resource::RLIMIT_NOFILE, limits.open_files)?;
-    at_most(Resource::RLIMIT_NPROC, limits.processes)?;
+    at_most(
+        Resource::RLIMIT_NPROC,
+        limits.processes.saturating_add(counted_already(order.level)),
+    )?;
     at_most(Resource::RLIMIT_FSIZE, limits.file_bytes)?;
     if let Some(bytes) = limits.memory_bytes {
         // The supervisor counts and kills; this only stops what grows faster than it can count. Not RLIMIT_AS:
@@ -20,6 +27,30 @@ pub fn apply(order: &Order) -> nix::Result<()> {
         at_most(Resource::RLIMIT_DATA, bytes.saturating_add(HEADROOM_BYTES))?;
     }
     Ok(())
+}
+
+/// The limit counts the user's processes, not the container's. In a user namespace of its own a container is counted
+/// apart (since Linux 5.14); otherwise there must be room for those that the user has already.
+fn counted_already(level: Level) -> u64 {
+    match level {
+        Level::Namespaces => 0,
+        Level::LandlockOnly | Level::Unconfined => tasks_of_this_user(),
+    }
+}
+
+fn tasks_of_this_user() -> u64 {
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return 0;
+    };
+    let me = geteuid().as_raw();
+    let threads = entries.flatten().filter_map(|entry| {
+        let tasks = fs::metadata(entry.path().join("task"))
+            .ok()
+            .filter(|tasks| tasks.uid() == me)?;
+        // One for each thread, besides the folder's own two.
+        Some(tasks.nlink().saturating_sub(2))
+    });
+    threads.fold(0, u64::saturating_add)
 }
 
 fn at_most(resource: Resource, wanted: u64) -> nix::Result<()> {
