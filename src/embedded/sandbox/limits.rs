@@ -6,19 +6,22 @@ use std::os::unix::fs::MetadataExt;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::geteuid;
 
-use super::wire::{Level, Order};
+use super::Confinement;
+use super::wire::Order;
 
 /// What one process may allocate above the container's memory limit.
 const HEADROOM_BYTES: u64 = 1 << 30;
 
 /// Sets soft and hard limits alike, so that the command cannot raise them again.
 pub fn apply(order: &Order) -> nix::Result<()> {
-    let limits = order.limits;
+    let limits = order.spec.limits;
     at_most(Resource::RLIMIT_CORE, 0)?;
     at_most(Resource::RLIMIT_NOFILE, limits.open_files)?;
     at_most(
         Resource::RLIMIT_NPROC,
-        limits.processes.saturating_add(counted_already(order.level)),
+        limits
+            .processes
+            .saturating_add(counted_already(order.confinement)),
     )?;
     at_most(Resource::RLIMIT_FSIZE, limits.file_bytes)?;
     if let Some(bytes) = limits.memory_bytes {
@@ -31,10 +34,10 @@ pub fn apply(order: &Order) -> nix::Result<()> {
 
 /// The limit counts the user's processes, not the container's. In a user namespace of its own a container is counted
 /// apart (since Linux 5.14); otherwise there must be room for those that the user has already.
-fn counted_already(level: Level) -> u64 {
-    match level {
-        Level::Namespaces => 0,
-        Level::LandlockOnly | Level::Unconfined => tasks_of_this_user(),
+fn counted_already(confinement: Confinement) -> u64 {
+    match confinement {
+        Confinement::Namespaces => 0,
+        Confinement::LandlockOnly | Confinement::Unconfined => tasks_of_this_user(),
     }
 }
 
