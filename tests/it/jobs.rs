@@ -78,6 +78,7 @@ pub async fn admitted(arguments: Value) -> (Permit, OpenRecord) {
 pub struct Went {
     pub outcome: JobOutcome,
     pub steps: Vec<Progress>,
+    pub began: Instant,
     pub took: Duration,
 }
 
@@ -100,6 +101,7 @@ pub async fn run(executor: &JobExecutor, arguments: Value, cancel: CancellationT
         .await;
     Went {
         outcome,
+        began,
         took: began.elapsed(),
         steps: steps.into_inner().unwrap(),
     }
