@@ -14,7 +14,7 @@ pub use image::{AllowedImages, ImageReference, ResolvedImage};
 pub use job::{JobPlan, JobResources, JobSettings, PlannedFile, PodProfile};
 pub use quantity::QuantityError;
 
-use crate::refusal::Refusal;
+use crate::refusal::{Reason, Refusal};
 use crate::schema::{Arguments, ToolCall};
 
 /// How many reasons one kind of fault may give: enough to mend a call at once, too few to flood a reply.
@@ -40,6 +40,17 @@ pub fn plan(call: &ToolCall, settings: &JobSettings, images: &AllowedImages) -> 
     }
 }
 
+/// The value, or its reasons added to the others.
+fn keep<T>(result: Result<T, impl IntoIterator<Item = Reason>>, reasons: &mut Vec<Reason>) -> Option<T> {
+    match result {
+        Ok(value) => Some(value),
+        Err(found) => {
+            reasons.extend(found);
+            None
+        }
+    }
+}
+
 /// A caller's text as a message shows it: in backticks, short, without characters that do not print.
 fn quote(text: &str) -> String {
     const MAX_CHARS: usize = 100;
@@ -56,4 +67,14 @@ fn quote(text: &str) -> String {
     }
     quoted.push('`');
     quoted
+}
+
+/// The configuration of the property tests in this module: nothing is written into the source tree.
+#[cfg(test)]
+fn properties(cases: u32) -> proptest::test_runner::Config {
+    proptest::test_runner::Config {
+        cases,
+        failure_persistence: None,
+        ..proptest::test_runner::Config::default()
+    }
 }

@@ -162,7 +162,7 @@ impl Parts<'_> {
         let mut inexact = false;
         for digit in behind.iter().rev() {
             let product = digit * factor + carry;
-            inexact |= product % 10 != 0;
+            inexact |= !product.is_multiple_of(10);
             carry = product / 10;
         }
         let value = whole

@@ -174,3 +174,6 @@ fn rejected(span: &Span, problem: Problem) -> LoadError {
         problem,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -84,7 +84,7 @@ pub fn run(source: &BundleSource) -> Result<TestReport, LoadError> {
     run_bundle(&Bundle::read(source)?)
 }
 
-fn run_bundle(bundle: &Bundle) -> Result<TestReport, LoadError> {
+pub(in crate::policy) fn run_bundle(bundle: &Bundle) -> Result<TestReport, LoadError> {
     let config: Value = Config::parse(bundle.data()?, &Overlay::default())?
         .document
         .into();
@@ -144,6 +144,10 @@ fn find(modules: &[Ref<Module>]) -> Found {
 
 impl Found {
     fn add(&mut self, package: Vec<String>, rule: &Rule, file: &str) {
+        // A default completes a test and is none.
+        if let Rule::Default { .. } = rule {
+            return;
+        }
         let path = tree::rule_path(&package, rule);
         let Some(name) = path.get(package.len()) else {
             return;

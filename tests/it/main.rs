@@ -1,3 +1,17 @@
-//! Integration tests, in one binary so that the crate is linked once.
+//! The integration tests: one binary, so that it links once.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, and says why it skips"
+)]
 
+mod cli;
+mod embedded;
+mod fail_closed;
 mod jobs;
+mod sandbox;
+mod session;
+mod stdio;

@@ -67,7 +67,8 @@ fn is_host(text: &str) -> bool {
 }
 
 fn is_ipv6(text: &str) -> bool {
-    text.parse::<std::net::Ipv6Addr>().is_ok()
+    // Without the dotted form: the reference grammar has no dots between the brackets.
+    !text.contains('.') && text.parse::<std::net::Ipv6Addr>().is_ok()
 }
 
 /// A port that exists, written in one way only: two spellings of one port would be two keys.

@@ -1,9 +1,9 @@
 //! Reading the engine's syntax tree: what a rule is called, and which names it uses.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use regorus::Value;
-use regorus::unstable::{Expr, Literal, Module, Query, Rule, RuleHead, Span};
+use regorus::unstable::{AssignOp, Expr, Literal, Module, Query, Rule, RuleHead, Span};
 
 /// A name that a rule uses: `data.config.images`, `input`, `helper`, `startswith`. It ends before the first
 /// part that is computed.
@@ -46,43 +46,38 @@ pub(in crate::policy) fn is_computed(rule: &Rule) -> bool {
     }
 }
 
-/// Every name in the rule, local variables among them: a local variable that has a rule's name counts as a
-/// use of that rule, which errs on the safe side.
+/// Every name in the rule that is not a local variable.
+///
+/// A variable is local from its declaration on, in the query that declares it and those inside; a name that
+/// is used before, or not declared at all, counts as the rule of that name. That errs on the safe side.
 pub(super) fn uses(rule: &Rule) -> Vec<Use> {
-    let mut uses = Uses(Vec::new());
+    let mut uses = Uses::default();
     match rule {
         Rule::Spec { head, bodies, .. } => {
-            match head {
-                RuleHead::Compr { refr, assign, .. } => {
-                    uses.indices(refr);
-                    assign.iter().for_each(|assign| uses.expr(&assign.value));
+            let args = match head {
+                RuleHead::Func { args, .. } => args.as_slice(),
+                RuleHead::Compr { .. } | RuleHead::Set { .. } => &[],
+            };
+            uses.scoped(|uses| {
+                args.iter().for_each(|arg| uses.declare(arg));
+                if bodies.is_empty() {
+                    uses.head(head);
                 }
-                RuleHead::Set { refr, key, .. } => {
-                    uses.indices(refr);
-                    key.iter().for_each(|key| uses.expr(key));
+                for body in bodies {
+                    uses.scoped(|uses| {
+                        uses.query(&body.query);
+                        uses.head(head);
+                        body.assign.iter().for_each(|assign| uses.expr(&assign.value));
+                    });
                 }
-                RuleHead::Func {
-                    refr, args, assign, ..
-                } => {
-                    uses.indices(refr);
-                    args.iter().for_each(|arg| uses.expr(arg));
-                    assign.iter().for_each(|assign| uses.expr(&assign.value));
-                }
-            }
-            for body in bodies {
-                body.assign.iter().for_each(|assign| uses.expr(&assign.value));
-                uses.query(&body.query);
-            }
+            });
         }
-        Rule::Default {
-            refr, args, value, ..
-        } => {
+        Rule::Default { refr, value, .. } => {
             uses.indices(refr);
-            args.iter().for_each(|arg| uses.expr(arg));
             uses.expr(value);
         }
     }
-    uses.0
+    uses.found
 }
 
 impl Names {
@@ -130,31 +125,93 @@ fn head(rule: &Rule) -> &Expr {
     }
 }
 
-struct Uses(Vec<Use>);
+#[derive(Default)]
+struct Uses {
+    found: Vec<Use>,
+    /// The local variables of each query around the place at hand.
+    locals: Vec<BTreeSet<String>>,
+}
 
 impl Uses {
+    fn scoped(&mut self, walk: impl FnOnce(&mut Self)) {
+        self.locals.push(BTreeSet::new());
+        walk(self);
+        self.locals.pop();
+    }
+
+    /// Makes the variables in a pattern local.
+    fn declare(&mut self, pattern: &Expr) {
+        match pattern {
+            Expr::Var { span, .. } => self.declare_name(span),
+            Expr::Array { items, .. } => items.iter().for_each(|item| self.declare(item)),
+            Expr::Object { fields, .. } => fields.iter().for_each(|(_, _, value)| self.declare(value)),
+            other => self.expr(other),
+        }
+    }
+
+    fn declare_name(&mut self, name: &Span) {
+        if let Some(scope) = self.locals.last_mut() {
+            scope.insert(name.text().to_owned());
+        }
+    }
+
+    fn head(&mut self, head: &RuleHead) {
+        match head {
+            RuleHead::Compr { refr, assign, .. } | RuleHead::Func { refr, assign, .. } => {
+                self.indices(refr);
+                assign.iter().for_each(|assign| self.expr(&assign.value));
+            }
+            RuleHead::Set { refr, key, .. } => {
+                self.indices(refr);
+                key.iter().for_each(|key| self.expr(key));
+            }
+        }
+    }
+
     fn query(&mut self, query: &Query) {
         for statement in &query.stmts {
+            // What is replaced is not used; what it is replaced with is.
+            statement.with_mods.iter().for_each(|with| self.expr(&with.r#as));
             match &statement.literal {
-                Literal::SomeVars { .. } => {}
+                Literal::SomeVars { vars, .. } => vars.iter().for_each(|var| self.declare_name(var)),
                 Literal::SomeIn {
                     key,
                     value,
                     collection,
                     ..
                 } => {
-                    key.iter().for_each(|key| self.expr(key));
-                    self.expr(value);
                     self.expr(collection);
+                    key.iter()
+                        .chain([value])
+                        .for_each(|pattern| self.declare(pattern));
                 }
-                Literal::Expr { expr, .. } | Literal::NotExpr { expr, .. } => self.expr(expr),
-                Literal::Every { domain, query, .. } => {
+                Literal::Expr { expr, .. } => match expr.as_ref() {
+                    Expr::AssignExpr {
+                        op: AssignOp::ColEq,
+                        lhs,
+                        rhs,
+                        ..
+                    } => {
+                        self.expr(rhs);
+                        self.declare(lhs);
+                    }
+                    other => self.expr(other),
+                },
+                Literal::NotExpr { expr, .. } => self.expr(expr),
+                Literal::Every {
+                    key,
+                    value,
+                    domain,
+                    query,
+                    ..
+                } => {
                     self.expr(domain);
-                    self.query(query);
+                    self.scoped(|uses| {
+                        key.iter().chain([value]).for_each(|var| uses.declare_name(var));
+                        uses.query(query);
+                    });
                 }
             }
-            // What is replaced is not used; what it is replaced with is.
-            statement.with_mods.iter().for_each(|with| self.expr(&with.r#as));
         }
     }
 
@@ -176,16 +233,18 @@ impl Uses {
                 }
             }
             Expr::ArrayCompr { term, query, .. } | Expr::SetCompr { term, query, .. } => {
-                self.expr(term);
-                self.query(query);
+                self.scoped(|uses| {
+                    uses.query(query);
+                    uses.expr(term);
+                });
             }
             Expr::ObjectCompr {
                 key, value, query, ..
-            } => {
-                self.expr(key);
-                self.expr(value);
-                self.query(query);
-            }
+            } => self.scoped(|uses| {
+                uses.query(query);
+                uses.expr(key);
+                uses.expr(value);
+            }),
             Expr::Call { fcn, params, .. } => {
                 self.reference(fcn, true);
                 params.iter().for_each(|param| self.expr(param));
@@ -212,11 +271,18 @@ impl Uses {
     }
 
     fn reference(&mut self, expr: &Expr, is_call: bool) {
-        self.0.push(Use {
-            path: path(expr),
-            is_call,
-            span: expr.span().clone(),
-        });
+        let path = path(expr);
+        let is_local = path
+            .first()
+            .is_some_and(|root| self.locals.iter().any(|scope| scope.contains(root)));
+        // A local variable is not a function, whatever its name.
+        if is_call || !is_local {
+            self.found.push(Use {
+                path,
+                is_call,
+                span: expr.span().clone(),
+            });
+        }
         self.indices(expr);
     }
 

@@ -1,0 +1,133 @@
+//! The API server: which path does what.
+
+mod discovery;
+mod exec;
+mod jobs;
+mod log;
+mod objects;
+mod pods;
+mod request;
+mod selectors;
+pub mod status;
+mod watch;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use k8s_openapi::api::authorization::v1::{SelfSubjectAccessReview, SubjectAccessReviewStatus};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{Event, Namespace, Node, Pod};
+use subtle::ConstantTimeEq as _;
+
+use super::cluster::Cluster;
+use status::ApiError;
+
+/// The API server's own limit of a request's body.
+const BODY_LIMIT: usize = 3 << 20;
+
+/// All paths, behind the token.
+pub fn router(cluster: &Arc<Cluster>) -> Router {
+    let core = Router::new()
+        .route("/namespaces", get(objects::list_all::<Namespace>))
+        .route("/namespaces/{name}", get(objects::get_global::<Namespace>))
+        .route("/nodes", get(objects::list_all::<Node>))
+        .route("/nodes/{name}", get(objects::get_global::<Node>))
+        .route("/pods", get(objects::list_all::<Pod>))
+        .route(
+            "/namespaces/{namespace}/pods",
+            get(objects::list::<Pod>).delete(pods::delete_many),
+        )
+        .route(
+            "/namespaces/{namespace}/pods/{name}",
+            get(objects::get::<Pod>).delete(pods::delete),
+        )
+        .route("/namespaces/{namespace}/pods/{name}/log", get(log::log))
+        .route(
+            "/namespaces/{namespace}/pods/{name}/exec",
+            get(exec::exec).post(exec::exec),
+        )
+        .route("/events", get(objects::list_all::<Event>))
+        .route("/namespaces/{namespace}/events", get(objects::list::<Event>))
+        .route(
+            "/namespaces/{namespace}/events/{name}",
+            get(objects::get::<Event>),
+        );
+    let batch = Router::new()
+        .route("/jobs", get(objects::list_all::<Job>))
+        .route(
+            "/namespaces/{namespace}/jobs",
+            get(objects::list::<Job>)
+                .post(jobs::create)
+                .delete(jobs::delete_many),
+        )
+        .route(
+            "/namespaces/{namespace}/jobs/{name}",
+            get(objects::get::<Job>).delete(jobs::delete),
+        );
+    let reviews = axum::routing::post(review_access);
+    Router::new()
+        .route("/version", get(discovery::version))
+        .route("/api", get(discovery::core_versions))
+        .route("/apis", get(discovery::groups))
+        .route("/api/v1", get(discovery::core_resources))
+        .route("/apis/{group}/{version}", get(discovery::group_resources))
+        .nest("/api/v1", core)
+        .nest("/apis/batch/v1", batch)
+        .route("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", reviews)
+        .fallback(other)
+        .method_not_allowed_fallback(|| async { ApiError::method_not_allowed() })
+        .layer(DefaultBodyLimit::max(BODY_LIMIT))
+        .layer(from_fn_with_state(Arc::clone(cluster), guard))
+        .with_state(Arc::clone(cluster))
+}
+
+/// Lets requests with the token through, and words as `Status` what the framework refuses in plain text.
+async fn guard(State(cluster): State<Arc<Cluster>>, request: Request, next: Next) -> Response {
+    let given = request
+        .headers()
+        .get(header::AUTHORIZATION)
+        .map(|value| value.as_bytes())
+        .unwrap_or_default();
+    let expected = format!("Bearer {}", cluster.token);
+    if !bool::from(given.ct_eq(expected.as_bytes())) {
+        return ApiError::unauthorized().into_response();
+    }
+    let response = next.run(request).await;
+    let plain = response
+        .headers()
+        .get(header::CONTENT_TYPE)
+        .is_none_or(|kind| kind != "application/json");
+    match response.status() {
+        StatusCode::PAYLOAD_TOO_LARGE if plain => ApiError::too_large(BODY_LIMIT).into_response(),
+        StatusCode::BAD_REQUEST if plain => {
+            ApiError::bad_request("the request cannot be read").into_response()
+        }
+        _ => response,
+    }
+}
+
+/// Everything without a path of its own.
+async fn other(request: Request) -> Result<Response, ApiError> {
+    let path = request.uri().path();
+    let found = discovery::read_empty(path);
+    if found.is_ok() && request.method() != Method::GET {
+        return Err(ApiError::method_not_allowed());
+    }
+    found
+}
+
+/// There is one user, who may do everything.
+async fn review_access(headers: HeaderMap, body: Bytes) -> Result<Response, ApiError> {
+    let mut review: SelfSubjectAccessReview = request::json_body(&headers, &body)?;
+    review.status = Some(SubjectAccessReviewStatus {
+        allowed: true,
+        ..SubjectAccessReviewStatus::default()
+    });
+    Ok(objects::object_response(StatusCode::CREATED, &review))
+}

@@ -1,0 +1,29 @@
+//! What the embedded cluster's parts share.
+
+use std::path::PathBuf;
+
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::kubelet::Kubelet;
+use super::node::Machine;
+use super::store::Store;
+
+/// The running cluster: its objects, its node, and the switch that ends it all.
+#[derive(Debug)]
+pub struct Cluster {
+    /// The API's objects.
+    pub store: Store,
+    /// What runs on the node.
+    pub kubelet: Kubelet,
+    /// The node's size.
+    pub machine: Machine,
+    /// The bearer token.
+    pub token: String,
+    /// The private directory for pods and logs.
+    pub directory: PathBuf,
+    /// Cancelled when the cluster ends.
+    pub stop: CancellationToken,
+    /// Every task of the cluster.
+    pub tasks: TaskTracker,
+}

@@ -1,0 +1,52 @@
+//! A pod's volumes: private directories of its own.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use k8s_openapi::api::core::v1::{Pod, Volume};
+
+/// Makes the pod's volumes under `directory`.
+///
+/// # Errors
+/// A sentence for the `FailedMount` event.
+pub fn prepare(pod: &Pod, directory: &Path) -> Result<BTreeMap<String, PathBuf>, String> {
+    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    volumes
+        .map(|volume| Ok((volume.name.clone(), make(volume, directory)?)))
+        .collect()
+}
+
+fn make(volume: &Volume, directory: &Path) -> Result<PathBuf, String> {
+    let name = &volume.name;
+    let failed = |why: &str| format!("MountVolume.SetUp failed for volume {name:?} : {why}");
+    let missing = |kind: &str, object: &str| failed(&format!("{kind} {object:?} not found"));
+    if let Some(map) = volume
+        .config_map
+        .as_ref()
+        .filter(|map| map.optional != Some(true))
+    {
+        return Err(missing("configmap", &map.name));
+    }
+    if let Some(secret) = volume
+        .secret
+        .as_ref()
+        .filter(|secret| secret.optional != Some(true))
+    {
+        return Err(missing(
+            "secret",
+            secret.secret_name.as_deref().unwrap_or_default(),
+        ));
+    }
+    let optional = volume.config_map.is_some() || volume.secret.is_some();
+    if volume.empty_dir.is_none() && !optional {
+        return Err(failed("the embedded cluster has no such kind of volume"));
+    }
+    let path = directory.join(name);
+    let io = |e: std::io::Error| failed(&e.to_string());
+    fs::create_dir_all(&path).map_err(io)?;
+    // As an emptyDir is: any user of the pod may write. The directory above is private.
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).map_err(io)?;
+    Ok(path)
+}
