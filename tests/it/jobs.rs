@@ -1,5 +1,6 @@
 //! Jobs through the executor's own door: a permit from the policy, a record from the audit log.
 
+mod embedded;
 mod fake;
 mod faults;
 
