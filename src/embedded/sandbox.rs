@@ -9,10 +9,17 @@
 //!
 //! In both it ends with its [`ContainerProcess`], and with the gateway, together with whatever it started.
 //!
+//! What Landlock leaves open: names and metadata of files elsewhere can be looked at, and a gateway user's own files
+//! can have their permissions and times changed, though not their content read or written. As root that comes to
+//! nothing, because the command runs as [`CONTAINER_UID`], which owns nothing else. There is also no `/dev/shm`, so
+//! no POSIX semaphores, and a command that needs the absolute path of its folder must be told [`Sandbox::host_path`].
+//!
 //! This is not isolation for hostile code: the kernel is shared and so are the processor and the disk.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::process::Stdio;
+
+use serde::{Deserialize, Serialize};
 
 #[cfg(target_os = "linux")]
 mod access;
@@ -49,13 +56,14 @@ pub use plain::ContainerProcess;
 pub use process::ContainerProcess;
 pub use wire::Applied;
 
-use wire::Level;
-
 /// The user and group that a container's command runs as. The distroless images' `nonroot`.
 pub const CONTAINER_UID: u32 = 65532;
 
+/// The longest host name that the kubelet gives a pod.
+const HOST_NAME_CHARS: usize = 63;
+
 /// How containers are kept apart from the machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Confinement {
     /// Namespaces and a root of its own.
     Namespaces,
@@ -74,7 +82,7 @@ pub struct Sandbox {
 }
 
 /// One container.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ContainerSpec {
     /// The name that `hostname` shows: the pod's.
     pub hostname: String,
@@ -91,7 +99,7 @@ pub struct ContainerSpec {
 }
 
 /// A folder given to a container, as an `emptyDir` volume is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mount {
     /// The folder on the machine. If it is writable and the gateway runs as root, it is given to
     /// [`CONTAINER_UID`]; what is in it is left as it is.
@@ -103,7 +111,7 @@ pub struct Mount {
 }
 
 /// Bounds on what one container may use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// Bytes of memory of all its processes together.
     pub memory_bytes: Option<u64>,
@@ -279,7 +287,7 @@ impl Sandbox {
         spec: &ContainerSpec,
         streams: Streams,
     ) -> Result<ContainerProcess, StartError> {
-        let order = self.order(spec);
+        let order = self.order(spec)?;
         ContainerProcess::start(&self.launcher, &order, streams).await
     }
 
@@ -294,41 +302,55 @@ impl Sandbox {
             .map(|(mount, rest)| mount.host.join(rest))
     }
 
-    fn order(&self, spec: &ContainerSpec) -> wire::Order {
-        let level = match self.confinement {
-            Confinement::Namespaces => Level::Namespaces,
-            Confinement::LandlockOnly => Level::LandlockOnly,
-            Confinement::Unconfined => Level::Unconfined,
-        };
-        let working_dir = match level {
-            Level::Namespaces => None,
-            Level::LandlockOnly | Level::Unconfined => Self::host_path(&spec.mounts, &spec.working_dir),
-        };
-        wire::Order {
-            level,
-            argv: spec.argv.clone(),
-            env: spec.env.clone(),
-            working_dir: working_dir.unwrap_or_else(|| spec.working_dir.clone()),
-            hostname: spec.hostname.clone(),
-            mounts: spec
-                .mounts
-                .iter()
-                .map(|mount| wire::OrderedMount {
-                    host: mount.host.clone(),
-                    path: mount.path.clone(),
-                    read_only: mount.read_only,
-                })
-                .collect(),
-            uid: CONTAINER_UID,
-            limits: wire::OrderedLimits {
-                memory_bytes: spec.limits.memory_bytes,
-                processes: spec.limits.processes,
-                open_files: spec.limits.open_files,
-                file_bytes: spec.limits.file_bytes,
-            },
-            gateway: std::process::id(),
+    fn order(&self, spec: &ContainerSpec) -> Result<wire::Order, StartError> {
+        for mount in &spec.mounts {
+            check(&mount.path)?;
+            if mount.path.parent().is_none() {
+                return Err(StartError::Setup(
+                    "a folder cannot be mounted as the root".to_owned(),
+                ));
+            }
         }
+        check(&spec.working_dir)?;
+        let working_dir = match self.confinement {
+            Confinement::Namespaces => None,
+            Confinement::LandlockOnly | Confinement::Unconfined => {
+                Self::host_path(&spec.mounts, &spec.working_dir)
+            }
+        };
+        let spec = ContainerSpec {
+            hostname: host_name(&spec.hostname),
+            working_dir: working_dir.unwrap_or_else(|| spec.working_dir.clone()),
+            ..spec.clone()
+        };
+        let gateway = std::process::id();
+        Ok(wire::Order {
+            confinement: self.confinement,
+            spec,
+            uid: CONTAINER_UID,
+            gateway,
+        })
     }
+}
+
+/// Paths in a container are absolute and lead nowhere else.
+fn check(path: &Path) -> Result<(), StartError> {
+    let plain = path
+        .components()
+        .all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
+    if path.is_absolute() && plain {
+        return Ok(());
+    }
+    Err(StartError::Setup(format!(
+        "`{}` must be absolute and without `..`",
+        path.display()
+    )))
+}
+
+/// As much of a pod's name as the kernel takes, cut as the kubelet does it.
+fn host_name(pod: &str) -> String {
+    let cut: String = pod.chars().take(HOST_NAME_CHARS).collect();
+    cut.trim_end_matches(['-', '.']).to_owned()
 }
 
 /// An error with its causes, for a message that keeps no source.

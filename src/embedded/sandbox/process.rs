@@ -63,6 +63,8 @@ impl ContainerProcess {
             .process_group(0)
             .spawn()
             .map_err(failed("start"))?;
+        // Taken now: waiting closes the handle of standard input.
+        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let stream = tokio::select! {
             stream = accept(&listener, child.id()) => stream,
             status = child.wait() => Err(match status {
@@ -87,7 +89,6 @@ impl ContainerProcess {
                 )));
             }
         };
-        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         Ok(Self {
             pid,
             applied,

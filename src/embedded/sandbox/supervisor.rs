@@ -1,6 +1,6 @@
 //! The launcher's outer process: takes the order, makes the namespaces, watches the lifeline, reports the end.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
@@ -18,15 +18,17 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::Pid;
 
+use super::Confinement;
 use super::user::{self, Identity};
 use super::wire::{
-    Applied, Ended, Failure, HIDDEN_WORD, Level, Order, ROLE_CONTAINER, Report, Step, TERMINATE, read_order,
+    Applied, Ended, Failure, HIDDEN_WORD, Order, ROLE_CONTAINER, Report, Step, TERMINATE, read_order,
     send_report,
 };
 use super::{memory, staging, sweep};
 
 /// Runs the container that the gateway behind the socket of this name orders.
 pub fn run(socket: &str) -> ExitCode {
+    close_what_was_left_open();
     let Ok(mut gateway) = connect(socket) else {
         return ExitCode::FAILURE;
     };
@@ -42,27 +44,43 @@ pub fn run(socket: &str) -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// Closes what the gateway itself inherited from a shell or a service manager that left it open across `exec`. It
+/// would go on to the command. Nothing in this process owns a descriptor above 2 yet.
+fn close_what_was_left_open() {
+    let Ok(entries) = fs::read_dir("/proc/self/fd") else {
+        return;
+    };
+    let open: Vec<i32> = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect();
+    for descriptor in open.into_iter().filter(|descriptor| *descriptor > 2) {
+        // The one of the listing is closed already.
+        let _closed = nix::unistd::close(descriptor);
+    }
+}
+
 fn connect(socket: &str) -> io::Result<UnixStream> {
     UnixStream::connect_addr(&SocketAddr::from_abstract_name(socket)?)
 }
 
 fn supervise(order: Order, gateway: &UnixStream) -> Result<Ended, Failure> {
-    let level = order.level;
-    let order = match level {
-        Level::Namespaces => enter_namespaces(order)?,
-        Level::LandlockOnly | Level::Unconfined => become_subreaper(order)?,
+    let confinement = order.confinement;
+    let order = match confinement {
+        Confinement::Namespaces => enter_namespaces(order)?,
+        Confinement::LandlockOnly | Confinement::Unconfined => become_subreaper(order)?,
     };
     let deaths = Deaths::listen().step("listen for the end of the command")?;
     let (mut status, mut child) = spawn_container(&order)?;
     let ended = report_start(&mut status, gateway, &child).and_then(|()| {
-        watch(&mut child, &deaths, gateway, order.limits.memory_bytes).step("watch the command")
+        watch(&mut child, &deaths, gateway, order.spec.limits.memory_bytes).step("watch the command")
     });
     // Nothing to do if it ended by itself.
     let _gone = child.kill().and_then(|()| child.wait());
-    match level {
+    match confinement {
         // The first process of a PID namespace takes all others with it.
-        Level::Namespaces => {}
-        Level::LandlockOnly | Level::Unconfined => sweep::kill_all_children(),
+        Confinement::Namespaces => {}
+        Confinement::LandlockOnly | Confinement::Unconfined => sweep::kill_all_children(),
     }
     ended
 }

@@ -124,18 +124,23 @@ async fn what_runs_in_a_container_ends_with_it() {
     let client = client(&cluster).await;
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
     let pod = running(&client, "ends").await;
-    let process = pods.exec(&pod, ["sleep", "60"], &params(false)).await.unwrap();
-    pods.delete(
-        &pod,
-        &DeleteParams {
-            grace_period_seconds: Some(0),
-            ..DeleteParams::default()
-        },
-    )
-    .await
-    .unwrap();
-    let (_, _, status) = finish(process, None).await;
-    assert_eq!(status, ("Failure".to_owned(), "137".to_owned()));
+    let command = ["sh", "-c", "echo up; sleep 60"];
+    let mut process = pods.exec(&pod, command, &params(false)).await.unwrap();
+    let mut up = [0; 3];
+    let mut stdout = process.stdout().unwrap();
+    stdout.read_exact(&mut up).await.unwrap();
+    let status = process.take_status().unwrap();
+    let now = DeleteParams {
+        grace_period_seconds: Some(0),
+        ..DeleteParams::default()
+    };
+    pods.delete(&pod, &now).await.unwrap();
+    let status = tokio::time::timeout(Duration::from_secs(5), status)
+        .await
+        .unwrap()
+        .unwrap();
+    let causes = status.details.unwrap().causes.unwrap();
+    assert_eq!(causes[0].message.as_deref(), Some("137"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
