@@ -1,1 +1,159 @@
-//! stub
+//! Joins configuration to stages: the composition root. The only file that knows the embedded cluster.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+
+use crate::audit::{Audit, AuditOptions, AuditTarget};
+use crate::config::{self, AuditChoice, ClusterChoice, Config};
+use crate::embedded::{Embedded, EmbeddedOptions};
+use crate::executor::{Cluster, ClusterSource, JobExecutor, JobLimits};
+use crate::pipeline::Gateway;
+use crate::plan::JobSettings;
+use crate::policy::{BundleSource, Overlay, Policy};
+use crate::schema::Catalogue;
+
+/// User, group and fsGroup of every container: a number that no image gives a meaning to (distroless'
+/// `nonroot`), above every range that distributions reserve.
+const POD_USER: i64 = 65532;
+
+/// How long [`App::stop`] waits for running calls to delete their jobs and close their records.
+const STOP_GRACE: Duration = Duration::from_secs(25);
+
+/// A running program.
+pub struct App {
+    gateway: Arc<Gateway>,
+    embedded: Option<Embedded>,
+    notices: Vec<String>,
+}
+
+impl App {
+    /// Starts every part, the cluster's stand-in first.
+    ///
+    /// # Errors
+    /// The part that could not start, and why. A cluster that cannot be reached is not an error here: the
+    /// handshake and the list of tools work without one, and each call says what is wrong.
+    pub async fn start(config: Config) -> anyhow::Result<Self> {
+        let catalogue = Catalogue::load()?;
+        let embedded = start_embedded(&config).await?;
+        let policy = Arc::new(load_policy(&config)?);
+        let audit = start_audit(&config)?;
+        let mut notices = vec![format!("audit records go to {}", audit.location())];
+        notices.extend(embedded.as_ref().map(Embedded::notice));
+        if policy.images_for(&[]).listing().is_empty() {
+            notices.push(
+                "no image may run: list some in MCP_K8S_ALLOWED_IMAGES, --allowed-images or the policy's data.yaml"
+                    .to_owned(),
+            );
+        }
+        let cluster = Arc::new(Cluster::new(source(&config, embedded.as_ref())));
+        let limits = JobLimits::new(config.max_output_bytes, config.max_artifact_bytes);
+        let settings = job_settings(&config, &policy);
+        let executor = JobExecutor::new(cluster, limits);
+        let gateway = Arc::new(Gateway::new(catalogue, settings, policy, audit, executor));
+        Ok(Self { gateway, embedded, notices })
+    }
+
+    /// The gateway.
+    #[must_use]
+    pub fn gateway(&self) -> Arc<Gateway> {
+        Arc::clone(&self.gateway)
+    }
+
+    /// What the operator should know, a sentence each.
+    #[must_use]
+    pub fn notices(&self) -> &[String] {
+        &self.notices
+    }
+
+    /// Waits for running calls to end cleanly, then ends the rest.
+    pub async fn stop(self) {
+        if tokio::time::timeout(STOP_GRACE, self.gateway.finish()).await.is_err() {
+            tracing::warn!(
+                "calls were still running after {} s; their jobs may outlive this server",
+                STOP_GRACE.as_secs()
+            );
+        }
+        if let Some(embedded) = self.embedded {
+            embedded.stop().await;
+        }
+    }
+
+    /// The catalogue and the images that may be used, without starting anything.
+    ///
+    /// # Errors
+    /// A bundle or catalogue that cannot be loaded.
+    pub fn catalogue(config: &Config) -> anyhow::Result<(Catalogue, Vec<String>)> {
+        let policy = load_policy(config)?;
+        Ok((Catalogue::load()?, policy.images_for(&[]).listing()))
+    }
+}
+
+async fn start_embedded(config: &Config) -> anyhow::Result<Option<Embedded>> {
+    let ClusterChoice::Embedded { unconfined } = config.cluster else { return Ok(None) };
+    let launcher = config::program().context("this program cannot find itself, which --embedded needs")?;
+    let options = EmbeddedOptions { namespaces: vec![config.namespace.clone()], launcher, unconfined };
+    Ok(Some(Embedded::start(options).await.context("the embedded cluster cannot start")?))
+}
+
+fn load_policy(config: &Config) -> anyhow::Result<Policy> {
+    let source = match &config.policies {
+        Some(directory) => BundleSource::Directory(directory.clone()),
+        None => BundleSource::BuiltIn,
+    };
+    let overlay = Overlay {
+        images: config.allowed_images.clone(),
+        extra_images: match config.cluster {
+            ClusterChoice::Embedded { .. } => Embedded::images(),
+            ClusterChoice::Kubeconfig { .. } | ClusterChoice::InCluster => Vec::new(),
+        },
+        job_namespaces: config.namespace_is_set.then(|| vec![config.namespace.clone()]),
+        max_timeout_s: Some(config.max_timeout_s),
+    };
+    let policy = Policy::load(&source, &overlay).context("the policy cannot be used")?;
+    Ok(policy.with_time_limit(config::POLICY_TIME_LIMIT))
+}
+
+fn start_audit(config: &Config) -> anyhow::Result<Audit> {
+    let target = match &config.audit {
+        AuditChoice::Stderr => AuditTarget::Stderr,
+        AuditChoice::StateDirectory(directory) => AuditTarget::Directory(directory.clone()),
+        // An existing directory is one; so is a name that ends like one.
+        AuditChoice::Path(path) if path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/") => {
+            AuditTarget::Directory(path.clone())
+        }
+        AuditChoice::Path(path) => AuditTarget::File(path.clone()),
+    };
+    let options = AuditOptions {
+        record_commands: config.audit_commands,
+        instance: config.instance.clone(),
+        ..AuditOptions::default()
+    };
+    Audit::start(target, options).context("the audit log cannot be used (KUBEPERMIT_AUDIT, --audit)")
+}
+
+fn source(config: &Config, embedded: Option<&Embedded>) -> ClusterSource {
+    match (&config.cluster, embedded) {
+        (_, Some(embedded)) => {
+            ClusterSource::Kubeconfig { path: embedded.kubeconfig().to_owned(), context: None }
+        }
+        (ClusterChoice::Kubeconfig { path, context }, None) => {
+            ClusterSource::Kubeconfig { path: path.clone(), context: context.clone() }
+        }
+        (ClusterChoice::InCluster | ClusterChoice::Embedded { .. }, None) => ClusterSource::InCluster,
+    }
+}
+
+fn job_settings(config: &Config, policy: &Policy) -> JobSettings {
+    JobSettings {
+        namespace: config.namespace.clone(),
+        instance: config.instance.clone(),
+        default_timeout_s: config.default_timeout_s,
+        default_cpu_millis: config.default_cpu_millis,
+        default_memory_bytes: config.default_memory_bytes,
+        helper_image: config.sidecar_image.clone(),
+        user: POD_USER,
+        profile: policy.pod_profile(),
+    }
+}

@@ -1,1 +1,402 @@
-//! stub
+//! Configuration: what was typed, and what it means. The only reader of the environment.
+//!
+//! Each setting has a variable, a flag and a place in an optional YAML file; flags win over the environment,
+//! which wins over the file, which wins over the default. Every fault is found before the first is reported.
+//! The `MCP_K8S_*` variables and their defaults are those of `inhuman/mcp-k8s-ephemeral-job`, so that this
+//! server can take its place. No file is ever found through the working directory: an agent's repository
+//! must not be able to supply one.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+mod file;
+mod reader;
+
+use reader::Reader;
+
+/// A setting's default, beside its reason in the table of README.md.
+pub mod defaults {
+    /// `MCP_K8S_NAMESPACE`
+    pub const NAMESPACE: &str = "mcp-ephemeral";
+    /// `MCP_K8S_DEFAULT_TIMEOUT_S`
+    pub const DEFAULT_TIMEOUT_S: u64 = 60;
+    /// `MCP_K8S_MAX_TIMEOUT_S`
+    pub const MAX_TIMEOUT_S: u64 = 600;
+    /// `MCP_K8S_MAX_OUTPUT_BYTES`
+    pub const MAX_OUTPUT_BYTES: u64 = 1_048_576;
+    /// `MCP_K8S_MAX_ARTIFACT_BYTES`
+    pub const MAX_ARTIFACT_BYTES: u64 = 10_485_760;
+    /// `MCP_K8S_DEFAULT_CPU`
+    pub const DEFAULT_CPU: &str = "1";
+    /// `MCP_K8S_DEFAULT_MEMORY`
+    pub const DEFAULT_MEMORY: &str = "512Mi";
+    /// `MCP_K8S_SIDECAR_IMAGE`
+    pub const SIDECAR_IMAGE: &str = "busybox:1.36";
+}
+
+/// What was typed: flags and variables (clap fills both in), unparsed.
+#[derive(Debug, Clone, Default)]
+pub struct Typed {
+    /// Values by setting, `None` where nothing was typed.
+    pub values: BTreeMap<Setting, String>,
+    /// The optional YAML file.
+    pub file: Option<PathBuf>,
+    /// `--embedded`
+    pub embedded: bool,
+    /// `--embedded-unconfined`
+    pub embedded_unconfined: bool,
+    /// `--audit-commands`
+    pub audit_commands: bool,
+}
+
+/// Every setting that takes a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Setting {
+    /// Transport of `serve`.
+    Transport,
+    /// Namespace of the Jobs.
+    Namespace,
+    /// Wall clock of a command that names none.
+    DefaultTimeoutS,
+    /// The most that a caller may ask for.
+    MaxTimeoutS,
+    /// Cap on the output of a job.
+    MaxOutputBytes,
+    /// Cap on the artifacts of a job.
+    MaxArtifactBytes,
+    /// cpu request.
+    DefaultCpu,
+    /// Memory request.
+    DefaultMemory,
+    /// The images that may run.
+    AllowedImages,
+    /// The helper's image.
+    SidecarImage,
+    /// The kubeconfig.
+    Kubeconfig,
+    /// Its context.
+    Context,
+    /// The policy bundle.
+    Policies,
+    /// The audit log.
+    Audit,
+    /// What this server calls itself on its Jobs.
+    Instance,
+}
+
+impl Setting {
+    /// All of them, in the order in which README.md lists them.
+    pub const ALL: [Self; 15] = [
+        Self::Transport,
+        Self::Namespace,
+        Self::DefaultTimeoutS,
+        Self::MaxTimeoutS,
+        Self::MaxOutputBytes,
+        Self::MaxArtifactBytes,
+        Self::DefaultCpu,
+        Self::DefaultMemory,
+        Self::AllowedImages,
+        Self::SidecarImage,
+        Self::Kubeconfig,
+        Self::Context,
+        Self::Policies,
+        Self::Audit,
+        Self::Instance,
+    ];
+
+    /// The environment variable.
+    #[must_use]
+    pub fn variable(self) -> &'static str {
+        match self {
+            Self::Transport => "MCP_K8S_TRANSPORT",
+            Self::Namespace => "MCP_K8S_NAMESPACE",
+            Self::DefaultTimeoutS => "MCP_K8S_DEFAULT_TIMEOUT_S",
+            Self::MaxTimeoutS => "MCP_K8S_MAX_TIMEOUT_S",
+            Self::MaxOutputBytes => "MCP_K8S_MAX_OUTPUT_BYTES",
+            Self::MaxArtifactBytes => "MCP_K8S_MAX_ARTIFACT_BYTES",
+            Self::DefaultCpu => "MCP_K8S_DEFAULT_CPU",
+            Self::DefaultMemory => "MCP_K8S_DEFAULT_MEMORY",
+            Self::AllowedImages => "MCP_K8S_ALLOWED_IMAGES",
+            Self::SidecarImage => "MCP_K8S_SIDECAR_IMAGE",
+            Self::Kubeconfig => "MCP_K8S_KUBECONFIG",
+            Self::Context => "KUBEPERMIT_CONTEXT",
+            Self::Policies => "KUBEPERMIT_POLICIES",
+            Self::Audit => "KUBEPERMIT_AUDIT",
+            Self::Instance => "KUBEPERMIT_INSTANCE",
+        }
+    }
+
+    /// The flag without its dashes; with `_` for `-`, the key in the YAML file.
+    #[must_use]
+    pub fn flag(self) -> &'static str {
+        match self {
+            Self::Transport => "transport",
+            Self::Namespace => "namespace",
+            Self::DefaultTimeoutS => "default-timeout-s",
+            Self::MaxTimeoutS => "max-timeout-s",
+            Self::MaxOutputBytes => "max-output-bytes",
+            Self::MaxArtifactBytes => "max-artifact-bytes",
+            Self::DefaultCpu => "default-cpu",
+            Self::DefaultMemory => "default-memory",
+            Self::AllowedImages => "allowed-images",
+            Self::SidecarImage => "sidecar-image",
+            Self::Kubeconfig => "kubeconfig",
+            Self::Context => "context",
+            Self::Policies => "policies",
+            Self::Audit => "audit",
+            Self::Instance => "instance",
+        }
+    }
+
+    /// Set but empty means "nothing" here; for every other setting it means "not set", as for the reference
+    /// server, whose published client configurations set all variables.
+    #[must_use]
+    pub fn empty_is_a_value(self) -> bool {
+        self == Self::AllowedImages
+    }
+}
+
+/// What was typed, understood.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Which cluster.
+    pub cluster: ClusterChoice,
+    /// Namespace of the Jobs, and whether somebody set it (then it replaces the policy's list).
+    pub namespace: String,
+    /// The operator set the namespace.
+    pub namespace_is_set: bool,
+    /// Wall clock of a command that names none.
+    pub default_timeout_s: u64,
+    /// Ceiling on a caller's time-out; the lower of this and the policy's holds.
+    pub max_timeout_s: u64,
+    /// Cap on the output of a job, in bytes.
+    pub max_output_bytes: u64,
+    /// Cap on the artifacts of a job, in bytes.
+    pub max_artifact_bytes: u64,
+    /// cpu request, in millicores.
+    pub default_cpu_millis: u64,
+    /// Memory request, in bytes.
+    pub default_memory_bytes: u64,
+    /// Replaces the policy's list of images when set.
+    pub allowed_images: Option<Vec<String>>,
+    /// Image of the helper containers.
+    pub sidecar_image: String,
+    /// The policy bundle; `None` is the one that is compiled in.
+    pub policies: Option<PathBuf>,
+    /// Where the audit records go.
+    pub audit: AuditChoice,
+    /// Record commands in full.
+    pub audit_commands: bool,
+    /// Label value on this server's Jobs.
+    pub instance: String,
+}
+
+/// Which cluster the jobs run on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ClusterChoice {
+    /// The stand-in inside this process.
+    Embedded {
+        /// Run commands even where nothing can confine them.
+        unconfined: bool,
+    },
+    /// By kubeconfig.
+    Kubeconfig {
+        /// The file.
+        path: PathBuf,
+        /// One of its contexts; `None` is its current one.
+        context: Option<String>,
+    },
+    /// The service account of the pod that this runs in.
+    InCluster,
+}
+
+/// Where the audit records go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AuditChoice {
+    /// Standard error.
+    Stderr,
+    /// A file, or a directory that gets one file a process; the audit log tells them apart.
+    Path(PathBuf),
+    /// A directory of the user's that is made when missing.
+    StateDirectory(PathBuf),
+}
+
+/// Everything that is wrong with the configuration.
+#[derive(Debug)]
+pub struct ConfigErrors(pub Vec<String>);
+
+impl fmt::Display for ConfigErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the configuration cannot be used:")?;
+        for error in &self.0 {
+            write!(f, "\n- {error}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ConfigErrors {}
+
+impl Config {
+    /// Understands what was typed.
+    ///
+    /// # Errors
+    /// All faults at once, each naming its variable, flag or place in the file.
+    pub fn read(typed: &Typed, environment: &Environment) -> Result<Self, ConfigErrors> {
+        let mut reader = Reader::new(typed);
+        let namespace = reader.text(Setting::Namespace);
+        let default_timeout_s = reader.whole(Setting::DefaultTimeoutS, defaults::DEFAULT_TIMEOUT_S, 1);
+        let max_timeout_s = reader.whole(Setting::MaxTimeoutS, defaults::MAX_TIMEOUT_S, 1);
+        if default_timeout_s > max_timeout_s {
+            reader.fault(
+                Setting::DefaultTimeoutS,
+                &format!("{default_timeout_s} is above the ceiling of {max_timeout_s}"),
+            );
+        }
+        let kubeconfig = reader.text(Setting::Kubeconfig).map(PathBuf::from);
+        let context = reader.text(Setting::Context);
+        let audit = reader.text(Setting::Audit);
+        let config = Self {
+            cluster: cluster(&mut reader, typed, kubeconfig, context),
+            namespace_is_set: namespace.is_some(),
+            namespace: reader.label(Setting::Namespace, namespace, defaults::NAMESPACE),
+            default_timeout_s,
+            max_timeout_s,
+            max_output_bytes: reader.whole(Setting::MaxOutputBytes, defaults::MAX_OUTPUT_BYTES, 1),
+            max_artifact_bytes: reader.whole(Setting::MaxArtifactBytes, defaults::MAX_ARTIFACT_BYTES, 0),
+            default_cpu_millis: reader.cpu(Setting::DefaultCpu, defaults::DEFAULT_CPU),
+            default_memory_bytes: reader.memory(Setting::DefaultMemory, defaults::DEFAULT_MEMORY),
+            allowed_images: reader.images(Setting::AllowedImages),
+            sidecar_image: reader.image(Setting::SidecarImage, defaults::SIDECAR_IMAGE),
+            policies: reader.text(Setting::Policies).map(PathBuf::from),
+            audit: audit_choice(&mut reader, audit, environment),
+            audit_commands: typed.audit_commands,
+            instance: {
+                let typed = reader.text(Setting::Instance);
+                reader.label(Setting::Instance, typed, "default")
+            },
+        };
+        match reader.text(Setting::Transport).as_deref() {
+            None | Some("stdio") => {}
+            Some(other) => {
+                reader.fault(
+                    Setting::Transport,
+                    &format!("`{other}` is not served by this version; use `stdio`"),
+                );
+            }
+        }
+        reader.finish(config)
+    }
+}
+
+fn cluster(
+    reader: &mut Reader<'_>,
+    typed: &Typed,
+    kubeconfig: Option<PathBuf>,
+    context: Option<String>,
+) -> ClusterChoice {
+    if typed.embedded || typed.embedded_unconfined {
+        return ClusterChoice::Embedded { unconfined: typed.embedded_unconfined };
+    }
+    match kubeconfig {
+        Some(path) => ClusterChoice::Kubeconfig { path, context },
+        None => {
+            if context.is_some() {
+                reader.fault(
+                    Setting::Context,
+                    "a context needs a kubeconfig; set MCP_K8S_KUBECONFIG or --kubeconfig",
+                );
+            }
+            ClusterChoice::InCluster
+        }
+    }
+}
+
+fn audit_choice(reader: &mut Reader<'_>, typed: Option<String>, environment: &Environment) -> AuditChoice {
+    match typed.as_deref() {
+        Some("stderr") => AuditChoice::Stderr,
+        Some(path) => AuditChoice::Path(PathBuf::from(path)),
+        None => match environment.state_directory() {
+            Some(directory) => AuditChoice::StateDirectory(directory.join("kubepermit").join("audit")),
+            None => {
+                reader.fault(
+                    Setting::Audit,
+                    "there is no default place, since neither XDG_STATE_HOME nor HOME is an absolute path; \
+                     name a file, a directory or `stderr`",
+                );
+                AuditChoice::Stderr
+            }
+        },
+    }
+}
+
+/// The variables that are not settings of ours.
+#[derive(Debug, Clone, Default)]
+pub struct Environment {
+    /// `XDG_STATE_HOME`
+    pub state_home: Option<PathBuf>,
+    /// `HOME`
+    pub home: Option<PathBuf>,
+}
+
+impl Environment {
+    /// Reads the process's environment.
+    #[must_use]
+    #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the environment")]
+    pub fn read() -> Self {
+        Self {
+            state_home: std::env::var_os("XDG_STATE_HOME").map(PathBuf::from),
+            home: std::env::var_os("HOME").map(PathBuf::from),
+        }
+    }
+
+    /// The XDG base directory for state. A relative path is to be ignored (XDG Base Directory
+    /// Specification), and here it would also lead into the working directory.
+    fn state_directory(&self) -> Option<PathBuf> {
+        let absolute = |path: &&PathBuf| path.is_absolute();
+        self.state_home
+            .as_ref()
+            .filter(absolute)
+            .cloned()
+            .or_else(|| self.home.as_ref().filter(absolute).map(|home| home.join(".local").join("state")))
+    }
+}
+
+/// `MCP_K8S_*` variables of the reference server that are set and that this version does not act on.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "this is the one place that reads the environment")]
+pub fn variables_without_effect() -> Vec<&'static str> {
+    const LATER: [&str; 8] = [
+        "MCP_K8S_ADDR",
+        "MCP_K8S_MAX_CONCURRENT",
+        "MCP_K8S_CLONE_IMAGE",
+        "MCP_K8S_CLONE_SECRET",
+        "MCP_K8S_CACHE_PVC",
+        "MCP_K8S_CACHE_MOUNT_PATH",
+        "MCP_K8S_JOB_EXTRA_ENV",
+        "MCP_K8S_AUTH_TOKEN",
+    ];
+    LATER.into_iter().filter(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty())).collect()
+}
+
+/// How long one policy decision may take before it is a denial.
+pub const POLICY_TIME_LIMIT: Duration = Duration::from_secs(1);
+
+/// The program itself, for the embedded cluster's containers.
+///
+/// # Errors
+/// The operating system's, when it does not tell.
+pub fn program() -> std::io::Result<PathBuf> {
+    std::env::current_exe()
+}
+
+/// The directory that holds a relative path's file, for messages.
+#[must_use]
+pub fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+#[cfg(test)]
+mod tests;

@@ -138,10 +138,11 @@ impl Embedded {
         &self.kubeconfig
     }
 
-    /// The images that exist on this machine, as an allowlist names them.
+    /// The images for an allowlist: one of each repository that this machine can make, so that its short name
+    /// means exactly one.
     #[must_use]
-    pub fn images(&self) -> Vec<String> {
-        images::available()
+    pub fn images() -> Vec<String> {
+        images::listed()
     }
 
     /// What this is, in one or two sentences for whoever starts it.

@@ -13,6 +13,8 @@ pub mod caller;
 pub mod ids;
 pub mod output;
 pub mod refusal;
+pub mod reply;
+pub mod strict;
 
 // The stages, in the order in which a call meets them.
 pub mod audit;

@@ -14,7 +14,7 @@ pub use image::{AllowedImages, ImageReference, ResolvedImage};
 pub use job::{JobPlan, JobResources, JobSettings, PlannedFile, PodProfile};
 pub use quantity::QuantityError;
 
-use crate::refusal::Refusal;
+use crate::refusal::{Reason, Refusal};
 use crate::schema::{Arguments, ToolCall};
 
 /// How many reasons one kind of fault may give: enough to mend a call at once, too few to flood a reply.
@@ -36,6 +36,17 @@ pub fn plan(call: &ToolCall, settings: &JobSettings, images: &AllowedImages) -> 
     match call.arguments() {
         Arguments::RunJob(job) => {
             job::plan(call.id(), job, settings, images).map(|plan| Plan::Job(Box::new(plan)))
+        }
+    }
+}
+
+/// The value, or its reasons added to the others.
+fn keep<T>(result: Result<T, impl IntoIterator<Item = Reason>>, reasons: &mut Vec<Reason>) -> Option<T> {
+    match result {
+        Ok(value) => Some(value),
+        Err(found) => {
+            reasons.extend(found);
+            None
         }
     }
 }

@@ -3,9 +3,7 @@
 mod arguments;
 mod call;
 mod catalogue;
-mod json;
 mod validation;
 
 pub use call::{Arguments, InputFile, RequestedLimits, RunJob, ToolCall};
 pub use catalogue::{Catalogue, CatalogueError, ToolDefinition};
-pub use json::{DuplicateKey, StrictJsonError, duplicate_key, parse as parse_strict};

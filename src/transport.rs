@@ -1,1 +1,17 @@
-//! stub
+//! MCP on the wire: stdio by rmcp, and the translation between its types and the pipeline's.
+
+mod handler;
+mod lines;
+mod message;
+mod stdio;
+mod wire;
+
+pub use stdio::{ServeError, serve};
+
+use crate::schema::Catalogue;
+
+/// The tools as `tools/list` shows them to a caller who may use these images.
+#[must_use]
+pub fn listing(catalogue: &Catalogue, images: &[String]) -> Vec<rmcp::model::Tool> {
+    catalogue.definitions().map(|definition| wire::tool(definition, images)).collect()
+}

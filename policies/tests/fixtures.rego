@@ -41,7 +41,7 @@ base_input := {
 		},
 		"clone": null,
 		"manifest": {},
-		"manifest_sha256": "",
+		"manifest_sha256": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
 	},
 	"kubectl": null,
 	"handle": null,

@@ -72,11 +72,15 @@ pub fn available() -> Vec<String> {
     TABLE
         .iter()
         .filter(|entry| entry.links().is_some())
-        .flat_map(|entry| {
-            let short = entry.repository.trim_start_matches("docker.io/library/");
-            entry.tags.iter().map(move |tag| format!("{short}:{tag}"))
-        })
+        .flat_map(|entry| entry.tags.iter().map(|tag| format!("{}:{tag}", entry.short())))
         .collect()
+}
+
+/// The first tag of each repository that exists on this machine.
+#[must_use]
+pub fn listed() -> Vec<String> {
+    let first = |entry: &Entry| Some(format!("{}:{}", entry.short(), entry.tags.first()?));
+    TABLE.iter().filter(|entry| entry.links().is_some()).filter_map(first).collect()
 }
 
 /// Finds the image that `reference` names.
@@ -112,6 +116,11 @@ pub fn resolve(reference: &str) -> Result<Image, ImageError> {
 }
 
 impl Entry {
+    /// The repository as a person writes it.
+    fn short(&self) -> &'static str {
+        self.repository.trim_start_matches("docker.io/library/")
+    }
+
     /// The host programs behind the image's commands; `None` when the first is missing.
     fn links(&self) -> Option<Vec<(String, PathBuf)>> {
         let found: Vec<_> = self

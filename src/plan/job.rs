@@ -1,5 +1,7 @@
 //! `run_job`'s plan: the exact Job manifest, its input files and its deadline.
 
+mod resources;
+mod seal;
 #[cfg(test)]
 mod tests;
 
@@ -8,21 +10,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use k8s_openapi::api::batch::v1::Job;
-
-use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
+use serde_json::Value;
 
 use crate::ids::DecisionId;
 use crate::plan::image::{AllowedImages, ImageReference, ResolvedImage};
-use crate::plan::pod_security::{self, Level};
-use crate::plan::quantity::{self, QuantityError};
-use crate::plan::{manifest, path, process};
+use crate::plan::{keep, manifest, path, process};
 use crate::refusal::{Reason, Refusal, Stage};
-use crate::schema::{RequestedLimits, RunJob};
-
-/// The API server stores an object of at most 1.5 MiB; the pod made from the template is a second copy with
-/// a status of its own.
-const MAX_MANIFEST_BYTES: usize = 1024 * 1024;
+use crate::schema::RunJob;
 
 /// What the operator configured for every job.
 #[derive(Debug, Clone)]
@@ -201,24 +195,16 @@ pub(super) fn plan(
 ) -> Result<JobPlan, Refusal> {
     // Every part is looked at before the call is refused, so that one reply names all that must change.
     let mut reasons = Vec::new();
-    let image = keep(
-        images.resolve(&job.image).map_err(|reason| vec![reason]),
-        &mut reasons,
-    );
-    let helper = keep(
-        helper_image(settings).map_err(|reason| vec![reason]),
-        &mut reasons,
-    );
+    let image = keep(images.resolve(&job.image).map_err(Some), &mut reasons);
+    let helper = keep(helper_image(settings).map_err(Some), &mut reasons);
     keep(process::command(&job.command), &mut reasons);
     keep(process::env(&job.env), &mut reasons);
     let files = keep(path::files(&job.files), &mut reasons);
-    let workdir = keep(
-        path::workdir(job.workdir.as_deref()).map_err(|reason| vec![reason]),
-        &mut reasons,
-    );
+    let workdir = path::workdir(job.workdir.as_deref());
+    let workdir = keep(workdir.map_err(Some), &mut reasons);
     let timeout = process::timeout(job.timeout_s, settings.default_timeout_s);
-    let timeout = keep(timeout.map_err(|reason| vec![reason]), &mut reasons);
-    let resources = keep(resources(&job.limits, settings), &mut reasons);
+    let timeout = keep(timeout.map_err(Some), &mut reasons);
+    let resources = keep(resources::of(&job.limits, settings), &mut reasons);
 
     let (Some(image), Some(helper), Some(files), Some(workdir), Some(timeout), Some(resources), true) = (
         image,
@@ -246,7 +232,8 @@ pub(super) fn plan(
         resources: &resources,
         settings,
     });
-    let seal = seal(&manifest, settings.profile).map_err(|reason| Refusal::because(Stage::Plan, reason))?;
+    let seal =
+        seal::seal(&manifest, settings.profile).map_err(|reason| Refusal::because(Stage::Plan, reason))?;
     Ok(JobPlan {
         id,
         image,
@@ -262,17 +249,6 @@ pub(super) fn plan(
     })
 }
 
-/// The value, or its reasons added to the others.
-fn keep<T>(result: Result<T, Vec<Reason>>, reasons: &mut Vec<Reason>) -> Option<T> {
-    match result {
-        Ok(value) => Some(value),
-        Err(found) => {
-            reasons.extend(found);
-            None
-        }
-    }
-}
-
 fn helper_image(settings: &JobSettings) -> Result<ImageReference, Reason> {
     settings.helper_image.parse().map_err(|fault: Reason| {
         Reason::new(
@@ -282,112 +258,4 @@ fn helper_image(settings: &JobSettings) -> Result<ImageReference, Reason> {
             "the operator must correct MCP_K8S_SIDECAR_IMAGE",
         )
     })
-}
-
-/// A request is the default, except that it never exceeds the caller's limit. A memory limit is also the
-/// request: memory cannot be taken back, so the node must have it.
-fn resources(limits: &RequestedLimits, settings: &JobSettings) -> Result<JobResources, Vec<Reason>> {
-    let mut reasons = Vec::new();
-    let cpu = limits.cpu.as_deref().map(quantity::cpu_millis).transpose();
-    let cpu = keep(
-        cpu.map_err(|error| vec![quantity_reason(&error, "cpu", "500m")]),
-        &mut reasons,
-    );
-    let memory = limits.memory.as_deref().map(quantity::memory_bytes).transpose();
-    let memory = keep(
-        memory.map_err(|error| vec![quantity_reason(&error, "memory", "256Mi")]),
-        &mut reasons,
-    );
-    let (Some(cpu), Some(memory)) = (cpu, memory) else {
-        return Err(reasons);
-    };
-    Ok(JobResources {
-        cpu_request_millis: cpu.map_or(settings.default_cpu_millis, |limit| {
-            limit.min(settings.default_cpu_millis)
-        }),
-        memory_request_bytes: memory.unwrap_or(settings.default_memory_bytes),
-        cpu_limit_millis: cpu,
-        memory_limit_bytes: memory,
-    })
-}
-
-fn quantity_reason(error: &QuantityError, resource: &str, example: &str) -> Reason {
-    Reason::new(
-        "limits.invalid",
-        format!("the {resource} limit {error}"),
-        format!("/limits/{resource}"),
-        format!("write a Kubernetes quantity, for example `{example}`"),
-    )
-}
-
-/// What is derived from a finished manifest.
-struct Seal {
-    view: Value,
-    sha256: String,
-}
-
-/// Checks the finished manifest once more, as a whole: whatever the builder did, a pod that breaks its
-/// Pod Security level is not planned.
-fn seal(manifest: &Job, profile: PodProfile) -> Result<Seal, Reason> {
-    let internal = |what: String| Reason::new("plan.manifest", what, "", "");
-    let json = serde_json::to_vec(manifest)
-        .map_err(|error| internal(format!("the manifest cannot be written as JSON: {error}")))?;
-    if json.len() > MAX_MANIFEST_BYTES {
-        return Err(Reason::new(
-            "plan.too_large",
-            format!(
-                "the job's manifest has {} bytes, more than {MAX_MANIFEST_BYTES}",
-                json.len()
-            ),
-            "",
-            "put long arguments and environment values into files",
-        ));
-    }
-    let mut view = serde_json::to_value(manifest)
-        .map_err(|error| internal(format!("the manifest cannot be written as JSON: {error}")))?;
-    let level = match profile {
-        PodProfile::Restricted => Level::Restricted,
-        PodProfile::Compat => Level::Baseline,
-    };
-    let violated = pod_security::violations(level, view.pointer("/spec/template").unwrap_or(&Value::Null));
-    if !violated.is_empty() {
-        return Err(Reason::new(
-            "plan.pod_security",
-            format!(
-                "the job's pod would violate Pod Security {level}: {}",
-                violated.join(", ")
-            ),
-            "",
-            "the operator must correct the user and the pod profile that are configured",
-        ));
-    }
-    redact_env(&mut view);
-    Ok(Seal {
-        view,
-        sha256: hex::encode(Sha256::digest(&json)),
-    })
-}
-
-/// Replaces the value of every entry of every `env` list.
-fn redact_env(value: &mut Value) {
-    match value {
-        Value::Object(fields) => {
-            for (name, field) in fields {
-                match field {
-                    Value::Array(entries) if name == "env" => {
-                        for content in entries.iter_mut().filter_map(|entry| entry.get_mut("value")) {
-                            *content = digest(content.as_str().unwrap_or_default());
-                        }
-                    }
-                    _ => redact_env(field),
-                }
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(redact_env),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-    }
-}
-
-fn digest(content: &str) -> Value {
-    json!({ "sha256": hex::encode(Sha256::digest(content)), "len": content.len() })
 }

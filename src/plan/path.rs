@@ -110,7 +110,7 @@ fn conflicts(files: &[InputFile]) -> impl Iterator<Item = Reason> {
         .map(|(index, file)| (index, file.path.as_str()))
         .collect();
     // By component, so that everything below a path follows it directly.
-    sorted.sort_by(|(i, a), (j, b)| a.split('/').cmp(b.split('/')).then(i.cmp(j)));
+    sorted.sort_by(|(_, a), (_, b)| a.split('/').cmp(b.split('/')));
     let mut found = Vec::new();
     for pair in sorted.windows(2) {
         let [(_, first), (index, second)] = pair else {

@@ -1,7 +1,7 @@
 //! What the main container's process is given: its argv, its environment, its wall clock.
 
 #[cfg(test)]
-mod tests;
+pub(in crate::plan) mod tests;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

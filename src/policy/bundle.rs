@@ -59,6 +59,7 @@ impl Bundle {
     }
 
     /// A bundle from memory.
+    #[cfg(test)]
     pub(in crate::policy) fn from_files<'a>(
         files: impl IntoIterator<Item = (&'a str, &'a [u8])>,
     ) -> Result<Self, LoadError> {
@@ -224,3 +225,6 @@ fn read_error(path: &Path, source: io::Error) -> LoadError {
         source,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -21,7 +21,6 @@
 //! for hints. `schemas/policy-data.json` is the same as a schema.
 
 mod document;
-mod unique;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,6 +31,7 @@ use crate::plan::{ImageReference, PodProfile, quantity};
 use crate::policy::bundle::DATA_FILE;
 use crate::policy::error::{LoadError, Problem};
 use crate::refusal::Reason;
+use crate::strict;
 use document::{Config as Written, Profile};
 
 /// What configuration lays over the bundle's data.
@@ -68,8 +68,7 @@ const SHOWN: usize = 10;
 impl Config {
     /// Parses the text of `data.yaml` and lays `overlay` over it.
     pub(in crate::policy) fn parse(text: &str, overlay: &Overlay) -> Result<Self, LoadError> {
-        unique::check(text).map_err(yaml_error)?;
-        let written: document::File = serde_yaml::from_str(text).map_err(yaml_error)?;
+        let written: document::File = strict::yaml(text).map_err(yaml_error)?;
         Self::normalise(written.config, overlay)
     }
 
@@ -105,6 +104,9 @@ impl Config {
             Some(set) => parse_namespaces(set).map_err(of_overlay("job namespaces"))?,
             None => parse_namespaces(&written.jobs.namespaces).map_err(of_data("config.jobs.namespaces"))?,
         };
+        if written.timeouts.max_s == 0 {
+            return Err(of_data("config.timeouts.max_s")("it must be at least 1"));
+        }
         let max_s = overlay
             .max_timeout_s
             .map_or(written.timeouts.max_s, |set| set.min(written.timeouts.max_s));
@@ -224,7 +226,16 @@ fn of_overlay(setting: &'static str) -> impl Fn(String) -> LoadError {
     move |problem| LoadError::Overlay { setting, problem }
 }
 
+/// The parser's message begins with the key's path; its end, the place, is taken off and kept apart.
 fn yaml_error(error: serde_yaml::Error) -> LoadError {
     let line = error.location().and_then(|at| u32::try_from(at.line()).ok());
-    LoadError::rejected(DATA_FILE, line, Problem::Data(error.to_string()))
+    let message = error.to_string();
+    let message = match message.rsplit_once(" at line ") {
+        Some((message, _)) if line.is_some() => message.to_owned(),
+        _ => message,
+    };
+    LoadError::rejected(DATA_FILE, line, Problem::Data(message))
 }
+
+#[cfg(test)]
+mod tests;

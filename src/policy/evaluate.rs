@@ -50,7 +50,7 @@ pub(in crate::policy) struct Evaluator {
 const MAX_LATE: usize = 8;
 
 /// How many units of work the engine does between two looks at the clock.
-const CHECK_INTERVAL: NonZeroU32 = NonZeroU32::MIN;
+const CHECK_INTERVAL: NonZeroU32 = NonZeroU32::MIN.saturating_add(15);
 
 /// The parser holds expressions to a depth that this is ample for.
 const STACK_BYTES: usize = 4 * 1024 * 1024;
@@ -96,7 +96,7 @@ impl Evaluator {
     }
 
     /// How many evaluations run on past their time.
-    fn late(&self) -> usize {
+    pub(in crate::policy) fn late(&self) -> usize {
         let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
         late.retain(|token| token.strong_count() > 0);
         late.len()

@@ -73,3 +73,6 @@ fn seconds(duration: Duration) -> u64 {
         .as_secs()
         .saturating_add(u64::from(duration.subsec_nanos() > 0))
 }
+
+#[cfg(test)]
+mod tests;

@@ -144,6 +144,10 @@ fn find(modules: &[Ref<Module>]) -> Found {
 
 impl Found {
     fn add(&mut self, package: Vec<String>, rule: &Rule, file: &str) {
+        // A default completes a test and is none.
+        if let Rule::Default { .. } = rule {
+            return;
+        }
         let path = tree::rule_path(&package, rule);
         let Some(name) = path.get(package.len()) else {
             return;

@@ -38,6 +38,7 @@ async fn client(cluster: &Embedded) -> Client {
         .await
         .unwrap();
     config.proxy_url = None;
+    config.default_retry = false;
     Client::try_from(config).unwrap()
 }
 

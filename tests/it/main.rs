@@ -1,7 +1,18 @@
-//! Tests of the whole program and of what needs its binary, in one test binary.
+//! The integration tests: one binary, so that it links once.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, and says why it skips"
+)]
 
+mod cli;
 mod embedded;
-// `cfg(test)` tells clippy that helpers between the tests are tests too.
-#[cfg(test)]
+mod fail_closed;
+mod jobs;
 #[cfg(target_os = "linux")]
 mod sandbox;
+mod session;
+mod stdio;

@@ -228,6 +228,21 @@ fn what_is_no_reference_is_refused() {
 }
 
 #[test]
+fn a_refusal_says_what_is_wrong() {
+    for (text, what) in [
+        ("a b", "has a space"),
+        ("bu\u{455}ybox", "outside ASCII"),
+        ("Busybox", "lower-case"),
+        ("a:-", "its tag"),
+        ("a@sha256:00", "its digest"),
+        ("host:0/a", "its registry"),
+    ] {
+        let message = text.parse::<ImageReference>().unwrap_err().message;
+        assert!(message.contains(what), "{message}");
+    }
+}
+
+#[test]
 fn the_longest_parts_are_taken() {
     reference(&format!("a:{}", "t".repeat(128)));
     // `docker.io/library/` has 18 characters.

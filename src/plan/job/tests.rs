@@ -1,12 +1,15 @@
 //! Whole plans: amounts, redaction, refusals, and the properties of every manifest that can come out.
 
+mod every_manifest;
+
 use bytes::Bytes;
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 use super::*;
-use crate::schema::InputFile;
+use crate::schema::{InputFile, RequestedLimits};
 
-pub(crate) fn settings() -> JobSettings {
+fn settings() -> JobSettings {
     JobSettings {
         namespace: "mcp-ephemeral".to_owned(),
         instance: "test-0".to_owned(),
@@ -19,7 +22,7 @@ pub(crate) fn settings() -> JobSettings {
     }
 }
 
-pub(crate) fn call() -> RunJob {
+fn call() -> RunJob {
     RunJob {
         image: "python:3.12-slim".to_owned(),
         command: vec!["python".to_owned(), "gen.py".to_owned()],
@@ -240,5 +243,3 @@ fn what_the_policy_reads_is_what_was_planned() {
     assert_eq!(plan.timeout(), Duration::from_secs(5));
     assert_eq!(plan.image().requested, "python:3.12-slim");
 }
-
-mod every_manifest;

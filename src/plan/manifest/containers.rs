@@ -1,5 +1,8 @@
 //! The containers of a job's pod.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Capabilities, Container, EnvVar, ResourceRequirements, SecurityContext};

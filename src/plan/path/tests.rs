@@ -89,6 +89,13 @@ fn a_path_out_of_the_work_directory_is_refused() {
 }
 
 #[test]
+fn a_refusal_says_what_is_wrong_and_where() {
+    let reasons = super::files(&[file("/etc/passwd", None)]).unwrap_err();
+    let messages: Vec<&str> = reasons.iter().map(|reason| reason.message.as_str()).collect();
+    assert_eq!(messages, ["file path `/etc/passwd` is absolute"]);
+}
+
+#[test]
 fn modes_are_three_octal_digits() {
     for (text, mode) in [
         ("0644", 0o644),

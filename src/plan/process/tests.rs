@@ -120,7 +120,7 @@ fn only_dollar_signs_that_the_kubelet_reads_are_doubled() {
 }
 
 /// The expansion as the Kubernetes API reference describes it, every variable being defined as `EXPANDED`.
-fn expand(text: &str) -> String {
+pub(in crate::plan) fn expand(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('$') {

@@ -7,7 +7,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::plan::manifest::{CONTROL_DIR, HELPER, INJECT, MAIN};
-use crate::plan::properties;
+use crate::plan::pod_security::{self, Level};
+use crate::plan::process::tests::expand;
+use crate::plan::{properties, quantity};
 
 fn any_limits() -> impl Strategy<Value = RequestedLimits> {
     let cpu = prop::option::of("[1-9][0-9]{0,4}m|[1-9][0-9]?|0\\.[1-9]|[1-9]e[0-2]");
@@ -27,9 +29,13 @@ fn any_file() -> impl Strategy<Value = InputFile> {
 fn any_call() -> impl Strategy<Value = RunJob> {
     (
         "[a-z]{1,8}(/[a-z]{1,8})?(:[a-z0-9]{1,8})?",
-        prop::collection::vec("[^\\x00]{1,20}", 1..4),
+        prop::collection::vec("[^\\x00]{1,20}|echo \\$\\$ [$()A]{0,8}", 1..4),
         prop::collection::vec(any_file(), 0..4),
-        prop::collection::btree_map("[A-Za-z_][A-Za-z0-9_]{0,8}|HOME|PATH", "[^\\x00]{0,20}", 0..4),
+        prop::collection::btree_map(
+            "[A-Za-z_][A-Za-z0-9_]{0,8}|HOME|PATH",
+            "[^\\x00]{0,20}|[$()A]{0,8}",
+            0..4,
+        ),
         any_limits(),
         prop::option::of(0..100_000_u64),
         prop::option::of(prop_oneof![
@@ -189,7 +195,14 @@ proptest! {
         ]));
         prop_assert_eq!(&main["image"], &json!(plan.image().reference.key()));
         prop_assert_eq!(main["workingDir"].as_str(), Some(plan.workdir()));
-        prop_assert_eq!(main["command"].as_array().map(Vec::len), Some(job.command.len()));
+        let given = |value: &Value| expand(value.as_str().unwrap());
+        let argv: Vec<String> = main["command"].as_array().unwrap().iter().map(given).collect();
+        prop_assert_eq!(&argv, &job.command);
+        for entry in main["env"].as_array().unwrap() {
+            if let Some(value) = job.env.get(entry["name"].as_str().unwrap()) {
+                prop_assert_eq!(&given(&entry["value"]), value);
+            }
+        }
 
         let env = names(&main["env"]);
         let mut expected: BTreeSet<&str> = job.env.keys().map(String::as_str).collect();

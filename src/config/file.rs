@@ -1,0 +1,87 @@
+//! The optional YAML file: one key a setting.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::config::Setting;
+use crate::strict;
+
+/// The largest configuration file that is read.
+const MOST_BYTES: u64 = 1024 * 1024;
+
+/// Reads the file's settings, each as text.
+///
+/// # Errors
+/// Sentences, each naming the file and the key.
+pub(super) fn read(path: &Path) -> Result<BTreeMap<Setting, String>, Vec<String>> {
+    let name = path.display();
+    let size = std::fs::metadata(path).map_err(|error| vec![format!("--config {name}: {error}")])?.len();
+    if size > MOST_BYTES {
+        return Err(vec![format!("--config {name}: larger than {MOST_BYTES} bytes")]);
+    }
+    let text = std::fs::read_to_string(path).map_err(|error| vec![format!("--config {name}: {error}")])?;
+    parse(&text)
+        .map_err(|faults| faults.into_iter().map(|fault| format!("--config {name}: {fault}")).collect())
+}
+
+fn parse(text: &str) -> Result<BTreeMap<Setting, String>, Vec<String>> {
+    if text.trim().is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let Value::Object(entries) = strict::yaml::<Value>(text).map_err(|error| vec![error.to_string()])? else {
+        return Err(vec!["not a map of settings".to_owned()]);
+    };
+    let mut settings = BTreeMap::new();
+    let mut faults = Vec::new();
+    for (key, value) in entries {
+        let Some(setting) = Setting::ALL.into_iter().find(|setting| setting.flag().replace('-', "_") == key)
+        else {
+            faults.push(format!("there is no setting `{key}`"));
+            continue;
+        };
+        match scalar(&value) {
+            Some(text) => {
+                settings.insert(setting, text);
+            }
+            None => faults.push(format!("`{key}` has to be a text, a number or a list of texts")),
+        }
+    }
+    if faults.is_empty() { Ok(settings) } else { Err(faults) }
+}
+
+/// A scalar as it would be typed; a list becomes the comma-separated form that variables use.
+fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Array(items) => {
+            items.iter().map(Value::as_str).collect::<Option<Vec<_>>>().map(|items| items.join(","))
+        }
+        Value::Null | Value::Bool(_) | Value::Object(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_read_by_their_flags_names() {
+        let settings =
+            parse("namespace: jobs\nmax_timeout_s: 30\nallowed_images: [busybox:1.36, 'a/b:1']\n").unwrap();
+        assert_eq!(settings[&Setting::Namespace], "jobs");
+        assert_eq!(settings[&Setting::MaxTimeoutS], "30");
+        assert_eq!(settings[&Setting::AllowedImages], "busybox:1.36,a/b:1");
+    }
+
+    #[test]
+    fn every_fault_is_reported() {
+        let faults = parse("nmaespace: jobs\npolicies: {a: b}\n").unwrap_err();
+        assert_eq!(faults.len(), 2, "{faults:?}");
+        assert!(faults[0].contains("nmaespace"));
+        assert!(parse("namespace: a\nnamespace: b\n").is_err(), "a repeated key");
+        assert!(parse("- a\n").is_err());
+    }
+}

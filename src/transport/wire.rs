@@ -1,0 +1,76 @@
+//! The pipeline's types as MCP's.
+
+use std::sync::Arc;
+
+use rmcp::model::{CallToolResult, ContentBlock, ErrorData, MetaObject, Tool, ToolAnnotations};
+use serde_json::Value;
+
+use crate::reply::Reply;
+use crate::schema::ToolDefinition;
+
+/// More images than this are counted, not listed: every client pays for the description in tokens.
+const MOST_IMAGES: usize = 40;
+
+/// A tool as `tools/list` shows it.
+pub(super) fn tool(definition: &ToolDefinition, images: &[String]) -> Tool {
+    let description = definition.description.replace("{images}", &image_list(images));
+    let annotations: ToolAnnotations =
+        serde_json::from_value(definition.annotations.clone()).unwrap_or_default();
+    Tool::new(definition.name.clone(), description, Arc::new(definition.input_schema.clone()))
+        .with_title(definition.title.clone())
+        .with_raw_output_schema(Arc::new(definition.output_schema.clone()))
+        .with_annotations(annotations)
+}
+
+fn image_list(images: &[String]) -> String {
+    match images {
+        [] => "none; the operator has listed no image".to_owned(),
+        _ => {
+            let shown: Vec<&str> = images.iter().take(MOST_IMAGES).map(String::as_str).collect();
+            match images.len().saturating_sub(shown.len()) {
+                0 => shown.join(", "),
+                more => format!("{} and {more} more", shown.join(", ")),
+            }
+        }
+    }
+}
+
+/// A reply as the answer to `tools/call`. Only a failure inside the gateway is a protocol error.
+pub(super) fn answer(reply: &Reply) -> Result<CallToolResult, ErrorData> {
+    if let Some(result) = reply.result() {
+        return Ok(CallToolResult::structured(result));
+    }
+    let text = reply.error_text().unwrap_or_default();
+    match reply {
+        Reply::Broken { .. } => Err(ErrorData::internal_error(text, None)),
+        Reply::Job { .. } | Reply::Refused { .. } | Reply::Unrecorded { .. } => {
+            let mut meta = MetaObject::default();
+            if let Some(document) = reply.error_document() {
+                meta.insert("kubepermit/error".to_owned(), document);
+            }
+            Ok(CallToolResult::error(vec![ContentBlock::text(text)]).with_meta(Some(meta)))
+        }
+    }
+}
+
+/// A stranger's text for a message: bounded, on one line.
+pub(super) fn shown(text: &str) -> String {
+    let clean: String = text.chars().take(64).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    if clean.len() < text.len() { format!("{clean}…") } else { clean }
+}
+
+/// Why the params of a method that exists cannot be read.
+pub(super) fn bad_params(method: &str, params: Option<Value>) -> String {
+    let cause = match method {
+        "tools/call" => {
+            serde_json::from_value::<rmcp::model::CallToolRequestParams>(params.unwrap_or_default())
+                .err()
+                .map(|error| error.to_string())
+        }
+        _ => None,
+    };
+    match cause {
+        Some(cause) => format!("the params of {method} cannot be read: {cause}"),
+        None => format!("the params of {method} cannot be read"),
+    }
+}
