@@ -27,7 +27,12 @@ impl Reason {
         field: impl Into<String>,
         hint: impl Into<String>,
     ) -> Self {
-        Self { code: code.into(), message: message.into(), field: field.into(), hint: hint.into() }
+        Self {
+            code: code.into(),
+            message: message.into(),
+            field: field.into(),
+            hint: hint.into(),
+        }
     }
 }
 
@@ -58,7 +63,10 @@ impl Refusal {
     /// A refusal for one reason.
     #[must_use]
     pub fn because(stage: Stage, reason: Reason) -> Self {
-        Self { stage, reasons: vec![reason] }
+        Self {
+            stage,
+            reasons: vec![reason],
+        }
     }
 }
 

@@ -2,6 +2,8 @@
 
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::runtime::{WatchStreamExt as _, watcher};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 use super::*;
 
@@ -312,4 +314,75 @@ async fn the_watcher_of_kube_runs_on_it() {
             .unwrap();
         assert_eq!(first.metadata.name.as_deref(), Some("before"));
     }
+}
+
+/// Sends bytes as they are; the first line of the answer, if there is one.
+async fn raw(address: &str, request: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = vec![0; 4096];
+    let read = tokio::time::timeout(Duration::from_secs(5), stream.read(&mut answer)).await;
+    let count = read.expect("no answer").unwrap_or_default();
+    let text = String::from_utf8_lossy(&answer[..count]).into_owned();
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn malformed_requests_are_refused_and_harm_nothing() {
+    let cluster = cluster().await;
+    let config: Value = serde_json::from_slice(&std::fs::read(cluster.kubeconfig()).unwrap()).unwrap();
+    let server = config["clusters"][0]["cluster"]["server"].as_str().unwrap();
+    let address = server.trim_start_matches("http://");
+    let token = config["users"][0]["user"]["token"].as_str().unwrap();
+    let jobs = "/apis/batch/v1/namespaces/jobs/jobs";
+    let pods = "/api/v1/namespaces/jobs/pods";
+    for (method, path, body, expected) in [
+        ("POST", jobs.to_owned(), "{", 400),
+        ("POST", jobs.to_owned(), "[]", 400),
+        ("POST", jobs.to_owned(), "", 400),
+        (
+            "POST",
+            jobs.to_owned(),
+            "{\"spec\":{\"template\":{\"spec\":{\"containers\":7}}}}",
+            400,
+        ),
+        ("POST", jobs.to_owned(), "{}", 422),
+        ("POST", format!("{jobs}?dryRun=Some"), "{}", 400),
+        ("PUT", format!("{jobs}/a"), "{}", 405),
+        ("DELETE", format!("{jobs}/a"), "", 404),
+        (
+            "DELETE",
+            format!("{jobs}/a"),
+            "{\"propagationPolicy\":\"Never\"}",
+            400,
+        ),
+        ("GET", format!("{jobs}?watch=1&resourceVersion=x"), "", 400),
+        ("GET", format!("{jobs}?timeoutSeconds=-1"), "", 400),
+        ("GET", format!("{pods}/a/log?tailLines=many"), "", 400),
+        ("GET", format!("{pods}/%FF"), "", 400),
+        ("GET", format!("{pods}/%2e%2e%2fa"), "", 404),
+        ("GET", format!("{pods}/a/exec?command=true&stdout=1"), "", 404),
+        ("GET", "/".to_owned(), "", 404),
+        ("GET", "/api/v1/namespaces/jobs/widgets".to_owned(), "", 404),
+        ("GET", "/apis/widgets/v1".to_owned(), "", 404),
+        ("GET", "/apis/batch/v2/jobs".to_owned(), "", 404),
+    ] {
+        let length = body.len();
+        let head = format!("{method} {path} HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {token}\r\n");
+        let request =
+            format!("{head}content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}");
+        let answer = raw(address, &request).await;
+        assert!(
+            answer.contains(&format!(" {expected} ")),
+            "{method} {path} {body}: {answer}"
+        );
+    }
+    let head = format!("POST {jobs} HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {token}\r\n");
+    let yaml = format!("{head}content-type: application/yaml\r\ncontent-length: 2\r\n\r\n{{}}");
+    assert!(raw(address, &yaml).await.contains(" 415 "));
+    let large = format!("{head}content-type: application/json\r\ncontent-length: 4000000\r\n\r\n");
+    assert!(raw(address, &large).await.contains(" 413 "));
+    raw(address, "no http at all\r\n\r\n").await;
+    raw(address, "GET / HTTP/1.1\r\nauthorization: \u{1}\r\n\r\n").await;
+    assert!(client(&cluster).await.apiserver_version().await.is_ok());
 }

@@ -349,3 +349,56 @@ async fn twenty_jobs_at_once() {
     });
     futures::future::join_all(all).await;
 }
+
+/// Whether a process of this machine runs with that word among its arguments.
+fn runs(word: &str) -> bool {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    processes.into_iter().any(|process| {
+        let line = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
+        line.split(|byte| *byte == 0)
+            .any(|argument| argument == word.as_bytes())
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_left_after_the_end() {
+    for stop in [true, false] {
+        let cluster = cluster().await;
+        let client = client(&cluster).await;
+        let jobs: Api<Job> = Api::namespaced(client.clone(), NAMESPACE);
+        // A number that nobody else sleeps for.
+        let seconds = format!("{}.{}", 3000 + u32::from(stop), std::process::id());
+        let script = format!("trap '' TERM; (trap '' TERM; sleep {seconds}) & sleep {seconds}");
+        create(&jobs, &job("stays", &["sh", "-c", &script])).await;
+        pod_when(&client, "stays", |pod| phase(pod) == "Running").await;
+        let started = Instant::now();
+        while !runs(&seconds) {
+            assert!(started.elapsed() < Duration::from_secs(5));
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let directory = cluster.kubeconfig().parent().unwrap().to_owned();
+        if stop {
+            cluster.stop().await;
+            assert!(!runs(&seconds) && !directory.exists());
+        } else {
+            drop(cluster);
+            while runs(&seconds) || directory.exists() {
+                assert!(started.elapsed() < Duration::from_secs(5));
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn more_than_one_pod() {
+    let cluster = cluster().await;
+    let client = client(&cluster).await;
+    let jobs: Api<Job> = Api::namespaced(client.clone(), NAMESPACE);
+    let mut wanted = job("three", &["true"]);
+    wanted["spec"]["completions"] = json!(3);
+    wanted["spec"]["parallelism"] = json!(2);
+    create(&jobs, &wanted).await;
+    let done = job_when(&client, "three", "Complete").await;
+    assert_eq!(done.status.unwrap().succeeded, Some(3));
+}

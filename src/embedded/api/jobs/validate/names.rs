@@ -24,7 +24,7 @@ const ANNOTATIONS: usize = 256 << 10;
 /// An RFC 1123 subdomain.
 #[must_use]
 pub fn is_subdomain(text: &str) -> bool {
-    text.len() <= 253 && text.split('.').all(|part| is_dns(part))
+    text.len() <= 253 && text.split('.').all(is_dns)
 }
 
 /// An RFC 1123 label.
