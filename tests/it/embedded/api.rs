@@ -332,7 +332,7 @@ async fn malformed_requests_are_refused_and_harm_nothing() {
     let cluster = cluster().await;
     let config: Value = serde_json::from_slice(&std::fs::read(cluster.kubeconfig()).unwrap()).unwrap();
     let server = config["clusters"][0]["cluster"]["server"].as_str().unwrap();
-    let address = server.trim_start_matches("http://");
+    let (address, reader) = server.trim_start_matches("http://").split_once('/').unwrap();
     let token = config["users"][0]["user"]["token"].as_str().unwrap();
     let jobs = "/apis/batch/v1/namespaces/jobs/jobs";
     let pods = "/api/v1/namespaces/jobs/pods";
@@ -382,6 +382,31 @@ async fn malformed_requests_are_refused_and_harm_nothing() {
     assert!(raw(address, &yaml).await.contains(" 415 "));
     let large = format!("{head}content-type: application/json\r\ncontent-length: 4000000\r\n\r\n");
     assert!(raw(address, &large).await.contains(" 413 "));
+    // Without the token the prefix opens reads, and nothing else.
+    for (method, path, expected) in [
+        ("GET", format!("/{reader}{pods}"), 200),
+        ("GET", format!("/{reader}/version"), 200),
+        ("GET", pods.to_owned(), 401),
+        ("GET", format!("/{reader}x{pods}"), 401),
+        (
+            "GET",
+            format!("/{reader}{pods}/a/exec?command=true&stdout=1"),
+            403,
+        ),
+        (
+            "POST",
+            format!("/{reader}{pods}/a/exec?command=true&stdout=1"),
+            403,
+        ),
+        ("POST", format!("/{reader}{jobs}"), 403),
+        ("DELETE", format!("/{reader}{pods}/a"), 403),
+    ] {
+        let answer = raw(address, &format!("{method} {path} HTTP/1.1\r\nhost: a\r\n\r\n")).await;
+        assert!(
+            answer.contains(&format!(" {expected} ")),
+            "{method} {path}: {answer}"
+        );
+    }
     raw(address, "no http at all\r\n\r\n").await;
     raw(address, "GET / HTTP/1.1\r\nauthorization: \u{1}\r\n\r\n").await;
     assert!(client(&cluster).await.apiserver_version().await.is_ok());
