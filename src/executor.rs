@@ -155,7 +155,7 @@ impl JobExecutor {
         let finished = tokio::select! {
             biased;
             () = cancel.cancelled() => None,
-            outcome = run.to_the_end(&mut cleanup) => Some(outcome),
+            outcome = run.see_through(&mut cleanup) => Some(outcome),
         };
         let outcome = finished.unwrap_or_else(|| run.cancelled());
         if outcome.reason == Some(Reason::ApiserverUnavailable) {

@@ -73,7 +73,7 @@ impl<'a> Run<'a> {
     }
 
     /// Creates the Job, sees it through, and reads what it left. Deleting it is `cleanup`'s.
-    pub(super) async fn to_the_end(&mut self, cleanup: &mut Cleanup) -> JobOutcome {
+    pub(super) async fn see_through(&mut self, cleanup: &mut Cleanup) -> JobOutcome {
         let uid = match self.create(cleanup).await {
             Ok(uid) => uid,
             Err(ended) => return self.outcome(ended, Log::default(), Collected::default()),

@@ -43,6 +43,8 @@ pub enum Fault {
     Code(u16, &'static str),
     /// The request takes effect, but no answer comes.
     Silence,
+    /// No answer, and the effect comes after so many milliseconds, whether or not the client still waits.
+    Late(u64),
     /// No answer, no effect.
     Hang,
 }
@@ -269,7 +271,7 @@ async fn serve(State(fake): State<Fake>, request: Request) -> Response {
     }
 }
 
-async fn create(fake: &Fake, mut job: Value) -> Response {
+async fn create(fake: &Fake, job: Value) -> Response {
     let fault = fake.with(|play| play.script.create.pop_front());
     if let Some(Fault::Code(code, message)) = fault {
         return failure(code, message);
@@ -277,6 +279,29 @@ async fn create(fake: &Fake, mut job: Value) -> Response {
     if matches!(fault, Some(Fault::Hang)) {
         return hang().await;
     }
+    if let Some(Fault::Late(milliseconds)) = fault {
+        let fake = fake.clone();
+        tokio::spawn(async move {
+            sleep(Duration::from_millis(milliseconds)).await;
+            take_effect(&fake, &job);
+        });
+        return hang().await;
+    }
+    if !take_effect(fake, &job) {
+        return failure(409, "jobs already exists");
+    }
+    if matches!(fault, Some(Fault::Silence)) {
+        return hang().await;
+    }
+    if fake.with(|play| play.script.foreign_job) {
+        return failure(409, "jobs already exists");
+    }
+    ok(&fake.created_job().unwrap_or_default())
+}
+
+/// Whether there was no Job yet.
+fn take_effect(fake: &Fake, job: &Value) -> bool {
+    let mut job = job.clone();
     let acts = fake.with(|play| {
         if play.job.is_some() {
             return None;
@@ -285,26 +310,18 @@ async fn create(fake: &Fake, mut job: Value) -> Response {
         if play.script.foreign_job {
             job["metadata"]["labels"]["kubepermit.io/decision-id"] = json!("other");
         }
-        play.job = Some(job.clone());
+        play.job = Some(job);
         Some(play.script.acts.clone())
     });
-    let Some(acts) = acts else {
-        return failure(409, "jobs already exists");
-    };
-    fake.perform(acts);
-    if matches!(fault, Some(Fault::Silence)) {
-        return hang().await;
-    }
-    if fake.with(|play| play.script.foreign_job) {
-        return failure(409, "jobs already exists");
-    }
-    ok(&job)
+    let first = acts.is_some();
+    fake.perform(acts.unwrap_or_default());
+    first
 }
 
 async fn delete(fake: &Fake, options: Value) -> Response {
     match fake.with(|play| play.script.delete.pop_front()) {
         Some(Fault::Code(code, message)) => return failure(code, message),
-        Some(Fault::Hang | Fault::Silence) => return hang().await,
+        Some(Fault::Hang | Fault::Silence | Fault::Late(_)) => return hang().await,
         None => {}
     }
     fake.with(|play| {
@@ -327,7 +344,7 @@ async fn list(fake: &Fake, paged: bool) -> Response {
     }
     match fake.with(|play| play.script.list_pods.pop_front()) {
         Some(Fault::Code(code, message)) => return failure(code, message),
-        Some(Fault::Hang | Fault::Silence) => return hang().await,
+        Some(Fault::Hang | Fault::Silence | Fault::Late(_)) => return hang().await,
         None => {}
     }
     fake.with(|play| {
@@ -339,7 +356,7 @@ async fn list(fake: &Fake, paged: bool) -> Response {
 async fn watch(fake: &Fake, from: u64) -> Response {
     match fake.with(|play| play.script.watch.pop_front()) {
         Some(Fault::Code(code, message)) => return failure(code, message),
-        Some(Fault::Hang | Fault::Silence) => return hang().await,
+        Some(Fault::Hang | Fault::Silence | Fault::Late(_)) => return hang().await,
         None => {}
     }
     let mute = fake.with(|play| play.script.mute_watch);

@@ -580,6 +580,9 @@ async fn input_files_arrive_as_an_archive_and_do_not_come_back() {
     let (fake, went) = play_call(script, with_files(), limits()).await;
     assert_eq!(went.outcome.status, Status::Succeeded, "{:?}", went.outcome);
     assert!(went.outcome.artifacts.is_empty() && !went.outcome.truncated.artifacts);
+    assert_eq!(went.outcome.output, "hello\n");
+    // The end of standard input was sent: the other side did not have to give up waiting for it.
+    assert!(went.took < Duration::from_secs(5), "{:?}", went.took);
     assert!(went.steps.contains(&Progress::Injecting));
     let input = fake.input();
     let mut archive = tar::Archive::new(input.as_slice());
@@ -662,7 +665,7 @@ async fn a_cancelled_job_is_deleted_and_has_one_outcome() {
 async fn a_cancelled_creation_leaves_nothing_behind() {
     let fake = Fake::start(Script {
         acts: vec![running()],
-        create: [Fault::Silence].into(),
+        create: [Fault::Late(700)].into(),
         ..plain()
     })
     .await;
@@ -674,7 +677,15 @@ async fn a_cancelled_creation_leaves_nothing_behind() {
     };
     let (went, ()) = tokio::join!(run(&executor, call(), cancel.clone()), soon);
     assert_error(&went, Reason::Cancelled, "cancelled");
-    until_deleted(&fake).await;
+    // The Job appears only after the call was answered or the answer was waited for.
+    while fake.deletions().is_empty() {
+        assert!(
+            went.began.elapsed() < Duration::from_secs(10),
+            "the Job was left behind"
+        );
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(!fake.job_exists());
 }
 
 #[tokio::test]
