@@ -87,6 +87,8 @@ pub struct Script {
     pub watch: VecDeque<Fault>,
     /// The watch tells nothing.
     pub mute_watch: bool,
+    /// Before the Job's own pod there is one with the same labels that failed, of another owner.
+    pub decoy: bool,
     /// The Job that exists already carries another decision's label.
     pub foreign_job: bool,
 }
@@ -97,6 +99,7 @@ struct Play {
     script: Script,
     job: Option<Value>,
     pod: Option<Value>,
+    decoy: Option<Value>,
     version: u64,
     history: Vec<(u64, &'static str, Value)>,
     events: Vec<Value>,
@@ -311,6 +314,14 @@ fn take_effect(fake: &Fake, job: &Value) -> bool {
             job["metadata"]["labels"]["kubepermit.io/decision-id"] = json!("other");
         }
         play.job = Some(job);
+        if play.script.decoy {
+            play.change_pod(json!({ "phase": "Failed", "reason": "Evicted" }));
+            let mut decoy = play.pod.take().unwrap_or_default();
+            decoy["metadata"]["name"] = json!("decoy");
+            decoy["metadata"]["ownerReferences"][0]["uid"] = json!("another");
+            play.history.clear();
+            play.decoy = Some(play.tell("ADDED", decoy));
+        }
         Some(play.script.acts.clone())
     });
     let first = acts.is_some();
@@ -348,7 +359,7 @@ async fn list(fake: &Fake, paged: bool) -> Response {
         None => {}
     }
     fake.with(|play| {
-        let items: Vec<_> = play.pod.iter().cloned().collect();
+        let items: Vec<_> = play.decoy.iter().chain(&play.pod).cloned().collect();
         ok(&json!({ "kind": "PodList", "apiVersion": "v1", "metadata": { "resourceVersion": play.version.to_string() }, "items": items }))
     })
 }
@@ -509,7 +520,18 @@ fn ok(object: &Value) -> Response {
 }
 
 fn failure(code: u16, message: &str) -> Response {
-    let status = json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": code, "message": message });
+    let reason = match code {
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "NotFound",
+        409 => "AlreadyExists",
+        410 => "Expired",
+        422 => "Invalid",
+        429 => "TooManyRequests",
+        503 => "ServiceUnavailable",
+        _ => "InternalError",
+    };
+    let status = json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": reason, "code": code, "message": message });
     (
         StatusCode::from_u16(code).unwrap(),
         [(header::CONTENT_TYPE, "application/json")],

@@ -224,6 +224,17 @@ async fn a_list_that_hangs_does_not_stop_the_watch() {
 }
 
 #[tokio::test]
+async fn a_pod_with_the_label_but_another_owner_is_not_the_jobs() {
+    let (_, went) = play(Script {
+        decoy: true,
+        ..plain()
+    })
+    .await;
+    assert_whole(&went);
+    assert!(went.steps.contains(&Progress::Running));
+}
+
+#[tokio::test]
 async fn a_server_that_is_unwell_at_first_gets_the_job_once() {
     let script = Script {
         create: [Fault::Code(500, "etcd"), Fault::Code(429, "busy")].into(),
@@ -600,13 +611,13 @@ async fn input_files_arrive_as_an_archive_and_do_not_come_back() {
 #[tokio::test]
 async fn a_lost_injection_is_judged_by_the_pod() {
     let done = Act::Status(json!({
-        "phase": "Running",
+        "phase": "Pending",
         "initContainerStatuses": [container("inject", json!({ "terminated": { "exitCode": 0 } }))],
-        "containerStatuses": [container("main", json!({ "running": {} })), container("helper", json!({ "running": {} }))],
+        "containerStatuses": [container("main", json!({ "waiting": { "reason": "PodInitializing" } }))],
     }));
     let script = Script {
         acts: vec![awaiting_files()],
-        after_input: vec![done, Act::Wait(300), ended(0)],
+        after_input: vec![done, Act::Wait(600), running(), ended(0)],
         exec: [
             ("inject", vec![Exec::SwallowAndBreak]),
             ("helper", vec![Exec::Output(archive("out.txt", b"data"))]),
