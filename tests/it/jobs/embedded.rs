@@ -247,6 +247,12 @@ async fn what_cannot_start_says_why_in_seconds() {
         "{}",
         outcome.message
     );
+    // It never ran, so nothing of it can be missing.
+    assert!(
+        !outcome.truncated.artifacts && !outcome.message.contains("files"),
+        "{}",
+        outcome.message
+    );
     assert_clean(&cluster).await;
 }
 

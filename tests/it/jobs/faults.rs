@@ -179,11 +179,16 @@ async fn a_plain_job_comes_back_whole_and_is_deleted() {
 #[tokio::test]
 async fn a_job_that_is_over_before_it_is_seen_comes_back_whole() {
     let (_, went) = play(Script {
-        acts: vec![ended(0)],
+        acts: vec![waiting("ContainerCreating", ""), Act::Wait(400), ended(0)],
         ..plain()
     })
     .await;
     assert_whole(&went);
+    assert!(!went.steps.contains(&Progress::Running));
+    assert!(
+        went.outcome.duration < Duration::from_millis(200),
+        "not counted from the call"
+    );
 }
 
 #[tokio::test]
