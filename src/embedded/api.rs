@@ -1,5 +1,6 @@
 //! The API server: which path does what.
 
+pub mod access;
 mod discovery;
 mod exec;
 mod jobs;
@@ -15,15 +16,14 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, Request, State};
-use axum::http::{HeaderMap, Method, StatusCode, header};
-use axum::middleware::{Next, from_fn_with_state};
-use axum::response::{IntoResponse, Response};
+use axum::extract::{DefaultBodyLimit, Request};
+use axum::http::{HeaderMap, Method, StatusCode};
+use axum::middleware::from_fn_with_state;
+use axum::response::Response;
 use axum::routing::get;
 use k8s_openapi::api::authorization::v1::{SelfSubjectAccessReview, SubjectAccessReviewStatus};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Event, Namespace, Node, Pod};
-use subtle::ConstantTimeEq as _;
 
 use super::cluster::Cluster;
 use status::ApiError;
@@ -83,33 +83,8 @@ pub fn router(cluster: &Arc<Cluster>) -> Router {
         .fallback(other)
         .method_not_allowed_fallback(|| async { ApiError::method_not_allowed() })
         .layer(DefaultBodyLimit::max(BODY_LIMIT))
-        .layer(from_fn_with_state(Arc::clone(cluster), guard))
+        .layer(from_fn_with_state(Arc::clone(cluster), access::guard))
         .with_state(Arc::clone(cluster))
-}
-
-/// Lets requests with the token through, and words as `Status` what the framework refuses in plain text.
-async fn guard(State(cluster): State<Arc<Cluster>>, request: Request, next: Next) -> Response {
-    let given = request
-        .headers()
-        .get(header::AUTHORIZATION)
-        .map(|value| value.as_bytes())
-        .unwrap_or_default();
-    let expected = format!("Bearer {}", cluster.token);
-    if !bool::from(given.ct_eq(expected.as_bytes())) {
-        return ApiError::unauthorized().into_response();
-    }
-    let response = next.run(request).await;
-    let plain = response
-        .headers()
-        .get(header::CONTENT_TYPE)
-        .is_none_or(|kind| kind != "application/json");
-    match response.status() {
-        StatusCode::PAYLOAD_TOO_LARGE if plain => ApiError::too_large(BODY_LIMIT).into_response(),
-        StatusCode::BAD_REQUEST if plain => {
-            ApiError::bad_request("the request cannot be read").into_response()
-        }
-        _ => response,
-    }
 }
 
 /// Everything without a path of its own.

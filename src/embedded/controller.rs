@@ -107,7 +107,7 @@ impl Controller {
             };
             due.insert(key(&change.object.metadata.namespace, &Some(owner.name.clone())));
             if change.kind == ChangeKind::Deleted {
-                self.count(&owner.uid, &change.object, true);
+                self.count(&owner.uid, &change.object, true, false);
             } else if cluster
                 .store
                 .jobs
@@ -133,18 +133,19 @@ impl Controller {
             .collect()
     }
 
-    /// Counts a pod once, when it has ended or is gone.
-    fn count(&mut self, job: &str, pod: &Pod, gone: bool) {
+    /// Counts a pod once, when it has ended or is gone. `early` counts one that is on its way out as failed, too.
+    fn count(&mut self, job: &str, pod: &Pod, gone: bool, early: bool) {
         let phase = pod
             .status
             .as_ref()
             .and_then(|s| s.phase.as_deref())
             .unwrap_or("Pending");
+        let leaving = early && pod.metadata.deletion_timestamp.is_some();
         let Some(tracked) = self.tracked.get_mut(job) else {
             return;
         };
         let succeeded = phase == "Succeeded";
-        let ended = succeeded || phase == "Failed" || gone;
+        let ended = succeeded || phase == "Failed" || gone || leaving;
         if !ended
             || !tracked
                 .counted
@@ -178,8 +179,12 @@ impl Controller {
             return None;
         }
         self.tracked.entry(uid.clone()).or_default();
+        let policy = job
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.pod_replacement_policy.as_deref());
         for pod in &own {
-            self.count(&uid, pod, false);
+            self.count(&uid, pod, false, policy != Some("Failed"));
         }
         let tracked = self.tracked.get(&uid)?;
         let view = status::View::new(&job, &own, tracked.succeeded, tracked.failed);

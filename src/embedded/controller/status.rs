@@ -92,12 +92,7 @@ impl View {
         };
         // A pod that is on its way out keeps its place unless the Job says otherwise.
         let replaced_early = self.spec.pod_replacement_policy.as_deref() != Some("Failed");
-        let present = self.active
-            + if replaced_early && self.spec.backoff_limit != Some(0) {
-                0
-            } else {
-                self.terminating
-            };
+        let present = self.active + if replaced_early { 0 } else { self.terminating };
         match usize::try_from(wanted - present) {
             Ok(count @ 1..) => Step::Create(count),
             Ok(0) | Err(_) => Step::Wait,

@@ -53,6 +53,7 @@ pub async fn run(cluster: Arc<Cluster>, pod: Arc<Pod>, handle: Arc<PodHandle>) {
         started: Timestamp::now(),
         ip: None,
         failed: None,
+        busy: false,
     };
     let deadline = spec
         .active_deadline_seconds
@@ -122,6 +123,7 @@ impl Worker {
             if mounted && !self.ending {
                 self.advance();
             }
+            self.progress.busy = self.containers.len() != self.ended.len();
             let deleted = self.publish();
             if self.is_over(deleted) {
                 break;

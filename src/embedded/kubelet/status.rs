@@ -73,6 +73,8 @@ pub struct Progress {
     pub ip: Option<String>,
     /// Why the pod as a whole was failed: reason and message.
     pub failed: Option<(String, String)>,
+    /// Whether a container that was started has not ended. A phase is final only when none is left.
+    pub busy: bool,
 }
 
 impl Record {
@@ -168,24 +170,16 @@ impl Progress {
     /// The phase that follows from the containers, for a pod whose containers are never restarted.
     #[must_use]
     pub fn phase(&self) -> &'static str {
-        if self.failed.is_some()
-            || self
-                .init
-                .iter()
-                .any(|c| !c.sidecar && c.exit_code().is_some_and(|code| code != 0))
-        {
-            return "Failed";
-        }
+        let init_failed = self
+            .init
+            .iter()
+            .any(|c| !c.sidecar && c.exit_code().is_some_and(|code| code != 0));
         let all_ended = self.main.iter().all(|c| c.exit_code().is_some());
-        let sidecars_ended = self.init.iter().all(|c| !c.is_running());
-        if all_ended && sidecars_ended {
-            return if self.main.iter().all(|c| c.exit_code() == Some(0)) {
-                "Succeeded"
-            } else {
-                "Failed"
-            };
+        if !self.busy && (init_failed || all_ended || self.failed.is_some()) {
+            let succeeded = self.failed.is_none() && self.main.iter().all(|c| c.exit_code() == Some(0));
+            return if succeeded { "Succeeded" } else { "Failed" };
         }
-        // A pod is running once all containers were created and one runs, starts or has ended.
+        // A pod is running once none of its containers waits to start.
         let any_waiting = self.main.iter().any(|c| matches!(c.state, State::Waiting { .. }));
         if any_waiting { "Pending" } else { "Running" }
     }
@@ -235,7 +229,7 @@ impl Progress {
             }
         }
         status.phase = Some(phase.to_owned());
-        (status.reason, status.message) = self.failed.clone().unzip();
+        (status.reason, status.message) = self.failed.clone().filter(|_| finished).unzip();
         status.start_time = Some(Time(self.started));
         status.host_ip = Some(NODE_IP.to_owned());
         status.host_ips = Some(vec![HostIP {

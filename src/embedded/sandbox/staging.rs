@@ -18,7 +18,7 @@ const NOTHING: Option<&str> = None;
 
 /// Replaces the folders' paths by those that no symbolic link of another root can bend.
 pub fn resolve(mut order: Order) -> Result<Order, Failure> {
-    for ordered in &mut order.mounts {
+    for ordered in &mut order.spec.mounts {
         ordered.host =
             fs::canonicalize(&ordered.host).step(format!("find the folder `{}`", ordered.host.display()))?;
     }
@@ -30,7 +30,7 @@ pub fn resolve(mut order: Order) -> Result<Order, Failure> {
 /// Only the folder itself: what is inside may be under the hands of a container that runs already, and a walk by
 /// path could be led astray by a link.
 pub fn give_away(order: &Order) -> Result<(), Failure> {
-    for ordered in order.mounts.iter().filter(|ordered| !ordered.read_only) {
+    for ordered in order.spec.mounts.iter().filter(|ordered| !ordered.read_only) {
         let step = || {
             format!(
                 "give the folder `{}` to user {}",
@@ -62,6 +62,7 @@ pub fn stage(order: Order) -> Result<Order, Failure> {
     .step("keep mounts private")?;
     // Held open because the stage may cover them.
     let folders: Vec<File> = order
+        .spec
         .mounts
         .iter()
         .map(|ordered| {
@@ -82,7 +83,7 @@ pub fn stage(order: Order) -> Result<Order, Failure> {
         Some("mode=755,size=1m"),
     )
     .step("make the stage")?;
-    for (index, (ordered, folder)) in order.mounts.iter_mut().zip(&folders).enumerate() {
+    for (index, (ordered, folder)) in order.spec.mounts.iter_mut().zip(&folders).enumerate() {
         let place = Path::new(STAGE).join(index.to_string());
         fs::create_dir(&place).step("make a place on the stage")?;
         let source = format!("/proc/self/fd/{}", folder.as_raw_fd());
