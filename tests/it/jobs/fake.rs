@@ -3,7 +3,7 @@
 //! It knows the eight requests that the executor makes. What a real server or node might do wrong is scripted
 //! here, because neither a cluster nor the embedded one can be made to do it on demand.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -104,6 +104,7 @@ struct Play {
     history: Vec<(u64, &'static str, Value)>,
     events: Vec<Value>,
     requests: Vec<String>,
+    agents: BTreeSet<Option<String>>,
     deletions: Vec<Value>,
     input: Vec<u8>,
 }
@@ -155,6 +156,11 @@ impl Fake {
     /// The bodies of the deletions that took effect.
     pub fn deletions(&self) -> Vec<Value> {
         self.play.lock().unwrap().deletions.clone()
+    }
+
+    /// Every `User-Agent` that came.
+    pub fn agents(&self) -> BTreeSet<Option<String>> {
+        self.play.lock().unwrap().agents.clone()
     }
 
     pub fn job_exists(&self) -> bool {
@@ -239,7 +245,12 @@ async fn serve(State(fake): State<Fake>, request: Request) -> Response {
         .map(|(key, value)| (key.to_owned(), value.to_owned()))
         .collect();
     let method = request.method().as_str().to_owned();
-    fake.with(|play| play.requests.push(format!("{method} {path}")));
+    let agent = request.headers().get(header::USER_AGENT).cloned();
+    fake.with(|play| {
+        play.requests.push(format!("{method} {path}"));
+        play.agents
+            .insert(agent.map(|agent| agent.to_str().unwrap_or_default().to_owned()));
+    });
     let jobs = format!("/apis/batch/v1/namespaces/{}/jobs", super::NAMESPACE);
     let pods = format!("/api/v1/namespaces/{}/pods", super::NAMESPACE);
     let events = format!("/api/v1/namespaces/{}/events", super::NAMESPACE);

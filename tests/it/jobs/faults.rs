@@ -165,6 +165,8 @@ async fn a_plain_job_comes_back_whole_and_is_deleted() {
     let deletion = &fake.deletions()[0];
     assert_eq!(deletion["propagationPolicy"], "Background");
     assert_eq!(deletion["preconditions"]["uid"], JOB_UID);
+    let agent = format!("kubepermit/{}", env!("CARGO_PKG_VERSION"));
+    assert_eq!(fake.agents(), [Some(agent)].into());
     // The log is read before anything is deleted.
     let requests = fake.requests();
     let at = |what: &str| {
