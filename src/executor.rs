@@ -21,6 +21,7 @@ mod logs;
 mod outcome;
 mod progress;
 mod proxy;
+mod remains;
 mod run;
 mod suspicion;
 mod text;

@@ -129,7 +129,7 @@ async fn input_files_are_in_place_and_come_back_only_when_changed() {
     let binary: Vec<u8> = (0..=255).cycle().take(300_000).collect();
     let deep = format!("{}/{}.txt", "d".repeat(100), "e".repeat(100));
     let mut call = shell(&format!(
-        "./run.sh; cat {deep}; [ -e empty ] && cat bin >> kept; echo more >> changed"
+        "./run.sh; cat {deep}; [ -e empty ] && cat bin >> kept; echo more >> changed; ls -l changed | cut -c1-10"
     ));
     call["files"] = json!([
         { "path": "run.sh", "content_b64": STANDARD.encode("#!/bin/sh\necho ran\n"), "mode": "0755" },
@@ -142,7 +142,7 @@ async fn input_files_are_in_place_and_come_back_only_when_changed() {
     let outcome = &went.outcome;
     assert_eq!(
         (outcome.status, outcome.output.as_str()),
-        (Status::Succeeded, "ran\ndeep\n"),
+        (Status::Succeeded, "ran\ndeep\n-rw-rw-rw-\n"),
         "{outcome:?}"
     );
     assert_eq!(
@@ -244,6 +244,12 @@ async fn what_cannot_start_says_why_in_seconds() {
     );
     assert!(
         outcome.message.contains("/no/such/program"),
+        "{}",
+        outcome.message
+    );
+    // It never ran, so nothing of it can be missing.
+    assert!(
+        !outcome.truncated.artifacts && !outcome.message.contains("files"),
         "{}",
         outcome.message
     );

@@ -3,7 +3,7 @@
 //! It knows the eight requests that the executor makes. What a real server or node might do wrong is scripted
 //! here, because neither a cluster nor the embedded one can be made to do it on demand.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -87,6 +87,8 @@ pub struct Script {
     pub watch: VecDeque<Fault>,
     /// The watch tells nothing.
     pub mute_watch: bool,
+    /// Before the Job's own pod there is one with the same labels that failed, of another owner.
+    pub decoy: bool,
     /// The Job that exists already carries another decision's label.
     pub foreign_job: bool,
 }
@@ -97,10 +99,12 @@ struct Play {
     script: Script,
     job: Option<Value>,
     pod: Option<Value>,
+    decoy: Option<Value>,
     version: u64,
     history: Vec<(u64, &'static str, Value)>,
     events: Vec<Value>,
     requests: Vec<String>,
+    agents: BTreeSet<Option<String>>,
     deletions: Vec<Value>,
     input: Vec<u8>,
 }
@@ -152,6 +156,11 @@ impl Fake {
     /// The bodies of the deletions that took effect.
     pub fn deletions(&self) -> Vec<Value> {
         self.play.lock().unwrap().deletions.clone()
+    }
+
+    /// Every `User-Agent` that came.
+    pub fn agents(&self) -> BTreeSet<Option<String>> {
+        self.play.lock().unwrap().agents.clone()
     }
 
     pub fn job_exists(&self) -> bool {
@@ -236,7 +245,12 @@ async fn serve(State(fake): State<Fake>, request: Request) -> Response {
         .map(|(key, value)| (key.to_owned(), value.to_owned()))
         .collect();
     let method = request.method().as_str().to_owned();
-    fake.with(|play| play.requests.push(format!("{method} {path}")));
+    let agent = request.headers().get(header::USER_AGENT).cloned();
+    fake.with(|play| {
+        play.requests.push(format!("{method} {path}"));
+        play.agents
+            .insert(agent.map(|agent| agent.to_str().unwrap_or_default().to_owned()));
+    });
     let jobs = format!("/apis/batch/v1/namespaces/{}/jobs", super::NAMESPACE);
     let pods = format!("/api/v1/namespaces/{}/pods", super::NAMESPACE);
     let events = format!("/api/v1/namespaces/{}/events", super::NAMESPACE);
@@ -311,6 +325,14 @@ fn take_effect(fake: &Fake, job: &Value) -> bool {
             job["metadata"]["labels"]["kubepermit.io/decision-id"] = json!("other");
         }
         play.job = Some(job);
+        if play.script.decoy {
+            play.change_pod(json!({ "phase": "Failed", "reason": "Evicted" }));
+            let mut decoy = play.pod.take().unwrap_or_default();
+            decoy["metadata"]["name"] = json!("decoy");
+            decoy["metadata"]["ownerReferences"][0]["uid"] = json!("another");
+            play.history.clear();
+            play.decoy = Some(play.tell("ADDED", decoy));
+        }
         Some(play.script.acts.clone())
     });
     let first = acts.is_some();
@@ -348,7 +370,7 @@ async fn list(fake: &Fake, paged: bool) -> Response {
         None => {}
     }
     fake.with(|play| {
-        let items: Vec<_> = play.pod.iter().cloned().collect();
+        let items: Vec<_> = play.decoy.iter().chain(&play.pod).cloned().collect();
         ok(&json!({ "kind": "PodList", "apiVersion": "v1", "metadata": { "resourceVersion": play.version.to_string() }, "items": items }))
     })
 }
@@ -509,7 +531,18 @@ fn ok(object: &Value) -> Response {
 }
 
 fn failure(code: u16, message: &str) -> Response {
-    let status = json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": code, "message": message });
+    let reason = match code {
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "NotFound",
+        409 => "AlreadyExists",
+        410 => "Expired",
+        422 => "Invalid",
+        429 => "TooManyRequests",
+        503 => "ServiceUnavailable",
+        _ => "InternalError",
+    };
+    let status = json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": reason, "code": code, "message": message });
     (
         StatusCode::from_u16(code).unwrap(),
         [(header::CONTENT_TYPE, "application/json")],
