@@ -102,7 +102,8 @@ pub struct ContainerSpec {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mount {
     /// The folder on the machine. If it is writable and the gateway runs as root, it is given to
-    /// [`CONTAINER_UID`]; what is in it is left as it is.
+    /// [`CONTAINER_UID`]; what is in it is left as it is. Without namespaces, that user must also be able to pass
+    /// through the folders above it.
     pub host: PathBuf,
     /// Where the container sees it: absolute, without `..`.
     pub path: PathBuf,
@@ -186,15 +187,10 @@ impl Sandbox {
     /// If it does not, with the reason.
     pub async fn try_out(launcher: &Path, confinement: Confinement) -> Result<Self, String> {
         let folder = tempfile::tempdir().map_err(|error| format!("make a folder: {error}"))?;
-        let nothing = Applied {
-            landlock: false,
-            landlock_scopes: false,
-            seccomp: false,
-        };
         let mut sandbox = Self {
             launcher: launcher.to_owned(),
             confinement,
-            applied: nothing,
+            applied: Applied::default(),
         };
         let spec = ContainerSpec {
             hostname: "probe".to_owned(),
@@ -242,33 +238,21 @@ impl Sandbox {
                 "containers run as local processes in namespaces of their own, with a private file tree, no network \
                  and no other process in sight; this is not isolation for hostile code"
             }
-            (
-                Confinement::LandlockOnly,
-                Applied {
-                    landlock_scopes: true,
-                    ..
-                },
-            ) => {
+            (Confinement::LandlockOnly, applied) if applied.landlock_scopes => {
                 "containers run as local processes behind Landlock and seccomp, with system programs and their own \
                  folders but no sockets, and without absolute paths such as `/work`; this is not isolation for \
                  hostile code"
             }
-            (
-                Confinement::LandlockOnly,
-                Applied {
-                    landlock_scopes: false,
-                    ..
-                },
-            ) => {
+            (Confinement::LandlockOnly, _) => {
                 "containers run as local processes behind Landlock and seccomp, with system programs and their own \
                  folders but no sockets, and without absolute paths such as `/work`; this kernel, older than Linux \
                  6.12, lets them signal this user's other processes; this is not isolation for hostile code"
             }
-            (Confinement::Unconfined, Applied { landlock: true, .. }) => {
+            (Confinement::Unconfined, applied) if applied.landlock => {
                 "containers run as local processes UNCONFINED but for file access: they can use the network and \
                  reach this user's other processes"
             }
-            (Confinement::Unconfined, Applied { landlock: false, .. }) => {
+            (Confinement::Unconfined, _) => {
                 "containers run as local processes UNCONFINED: they can read, change and send whatever this user can"
             }
         }

@@ -12,7 +12,6 @@ mod cli;
 mod embedded;
 mod fail_closed;
 mod jobs;
-#[cfg(target_os = "linux")]
 mod sandbox;
 mod session;
 mod stdio;

@@ -41,10 +41,11 @@ pub fn restrict(order: &Order) -> Result<Restricted, Failure> {
     let status = ruleset(order)
         .and_then(|rules| rules.restrict_self())
         .step("restrict files with Landlock")?;
+    let asked = order.confinement != Confinement::Unconfined;
     match (status.ruleset, order.confinement) {
         (RulesetStatus::FullyEnforced, _) => Ok(Restricted {
             files: true,
-            scopes: true,
+            scopes: asked,
         }),
         (RulesetStatus::PartiallyEnforced, _) => Ok(Restricted {
             files: true,
@@ -65,13 +66,15 @@ fn ruleset(order: &Order) -> Result<RulesetCreated, RulesetError> {
     let read = AccessFs::from_read(KNOWN);
     let device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev;
     let devices = DEVICES.map(|name| Path::new("/dev").join(name));
-    let ruleset = Ruleset::default()
-        .handle_access(all)?
+    let ruleset = Ruleset::default().handle_access(all)?;
+    let ruleset = match order.confinement {
         // No rule allows a port: on kernels that know, this is a second lock on the network.
-        .handle_access(AccessNet::from_all(KNOWN))?
-        .scope(Scope::from_all(KNOWN))?
-        .create()?
-        .add_rules(path_beneath_rules(devices, device))?;
+        Confinement::Namespaces | Confinement::LandlockOnly => ruleset
+            .handle_access(AccessNet::from_all(KNOWN))?
+            .scope(Scope::from_all(KNOWN))?,
+        Confinement::Unconfined => ruleset,
+    };
+    let ruleset = ruleset.create()?.add_rules(path_beneath_rules(devices, device))?;
     // Paths that do not exist are passed over.
     let ruleset = match order.confinement {
         // All of this root is the container's; what it may write is what was mounted writable.

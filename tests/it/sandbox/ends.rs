@@ -240,3 +240,29 @@ async fn until(condition: impl Fn() -> bool) {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
+
+#[tokio::test]
+async fn a_fork_bomb_is_bounded_and_ends() {
+    for &confinement in allowed() {
+        let mark = mark();
+        let script = format!("bomb() {{ bomb | bomb & }}; bomb; echo ready; sleep {mark}; :");
+        let mut pod = shell(confinement, &script).await;
+        pod.spec.limits.processes = 60;
+        let mut process = pod.start().await;
+        process
+            .stdout
+            .as_mut()
+            .unwrap()
+            .read_exact(&mut [0; 6])
+            .await
+            .unwrap();
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        process.kill().await;
+        let exit = tokio::time::timeout(Duration::from_secs(10), process.wait())
+            .await
+            .unwrap();
+        // It may have ended by itself: the shell gives up when it cannot fork.
+        exit.unwrap();
+        assert_eq!(processes_with(&mark), Vec::<i32>::new(), "{confinement:?}");
+    }
+}

@@ -203,6 +203,14 @@ async fn unconfined_is_only_a_cleared_environment_and_limits() {
         )
     );
     assert!(!pod.sandbox.applied().seccomp && pod.sandbox.describe().contains("UNCONFINED"));
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let script = format!("import socket; socket.create_connection(('127.0.0.1', {port}))");
+    let (exit, _, err) = self::pod(Confinement::Unconfined, &["python3", "-c", &script])
+        .await
+        .run()
+        .await;
+    assert_eq!(exit, Exit::Code(0), "{err}");
 }
 
 /// Not a test: prints what a start costs. `cargo test --release --test it -- --ignored --nocapture cost`.
@@ -228,5 +236,25 @@ async fn the_cost_of_a_start() {
             runs[25]
         )
         .unwrap();
+    }
+}
+
+#[tokio::test]
+async fn the_program_and_the_folders_may_lie_where_only_the_gateway_can_go() {
+    let private = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(private.path(), PermissionsExt::from_mode(0o700)).unwrap();
+    let copy = private.path().join("kubepermit");
+    std::fs::copy(launcher(), &copy).unwrap();
+    for &confinement in allowed() {
+        Sandbox::try_out(&copy, confinement).await.unwrap();
+    }
+    if namespaces() {
+        let mut pod = shell(Confinement::Namespaces, "echo hello > file").await;
+        pod.spec.mounts = vec![mount(&private, "work", "/work")];
+        assert_eq!(pod.run().await, (Exit::Code(0), String::new(), String::new()));
+        assert_eq!(
+            std::fs::read_to_string(private.path().join("work/file")).unwrap(),
+            "hello\n"
+        );
     }
 }
