@@ -21,7 +21,10 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 fn gateway(audit: AuditTarget) -> Arc<Gateway> {
-    let overlay = Overlay { images: Some(vec!["busybox:1.36".to_owned()]), ..Overlay::default() };
+    let overlay = Overlay {
+        images: Some(vec!["busybox:1.36".to_owned()]),
+        ..Overlay::default()
+    };
     let policy = Arc::new(Policy::load(&BundleSource::BuiltIn, &overlay).unwrap());
     let settings = JobSettings {
         namespace: "mcp-ephemeral".to_owned(),
@@ -33,10 +36,19 @@ fn gateway(audit: AuditTarget) -> Arc<Gateway> {
         user: 65532,
         profile: PodProfile::Restricted,
     };
-    let source = ClusterSource::Kubeconfig { path: PathBuf::from("/nonexistent"), context: None };
+    let source = ClusterSource::Kubeconfig {
+        path: PathBuf::from("/nonexistent"),
+        context: None,
+    };
     let executor = JobExecutor::new(Arc::new(Cluster::new(source)), JobLimits::new(1 << 20, 10 << 20));
     let audit = Audit::start(audit, AuditOptions::default()).unwrap();
-    Arc::new(Gateway::new(Catalogue::load().unwrap(), settings, policy, audit, executor))
+    Arc::new(Gateway::new(
+        Catalogue::load().unwrap(),
+        settings,
+        policy,
+        audit,
+        executor,
+    ))
 }
 
 fn denied(c: &mut Criterion) {
@@ -44,8 +56,14 @@ fn denied(c: &mut Criterion) {
     let directory = tempfile::tempdir().unwrap();
     let mut group = c.benchmark_group("denied call, whole pipeline");
     let targets = [
-        ("records on disk", AuditTarget::Directory(directory.path().to_owned())),
-        ("records on /dev/null", AuditTarget::File(PathBuf::from("/dev/null"))),
+        (
+            "records on disk",
+            AuditTarget::Directory(directory.path().to_owned()),
+        ),
+        (
+            "records on /dev/null",
+            AuditTarget::File(PathBuf::from("/dev/null")),
+        ),
     ];
     for (name, target) in targets {
         let gateway = runtime.block_on(async { gateway(target) });
