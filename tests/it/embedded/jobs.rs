@@ -46,7 +46,9 @@ async fn a_job_runs_to_its_end() {
 
     jobs.delete("hello", &DeleteParams::background()).await.unwrap();
     assert!(jobs.get_opt("hello").await.unwrap().is_none());
+    let started = Instant::now();
     while pods.get_opt(&name).await.unwrap().is_some() {
+        assert!(started.elapsed() < Duration::from_secs(5));
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     cluster.stop().await;
