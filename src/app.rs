@@ -52,11 +52,7 @@ impl App {
         let settings = job_settings(&config, &policy);
         let executor = JobExecutor::new(cluster, limits);
         let gateway = Arc::new(Gateway::new(catalogue, settings, policy, audit, executor));
-        Ok(Self {
-            gateway,
-            embedded,
-            notices,
-        })
+        Ok(Self { gateway, embedded, notices })
     }
 
     /// The gateway.
@@ -73,10 +69,7 @@ impl App {
 
     /// Waits for running calls to end cleanly, then ends the rest.
     pub async fn stop(self) {
-        if tokio::time::timeout(STOP_GRACE, self.gateway.finish())
-            .await
-            .is_err()
-        {
+        if tokio::time::timeout(STOP_GRACE, self.gateway.finish()).await.is_err() {
             tracing::warn!(
                 "calls were still running after {} s; their jobs may outlive this server",
                 STOP_GRACE.as_secs()
@@ -98,20 +91,10 @@ impl App {
 }
 
 async fn start_embedded(config: &Config) -> anyhow::Result<Option<Embedded>> {
-    let ClusterChoice::Embedded { unconfined } = config.cluster else {
-        return Ok(None);
-    };
+    let ClusterChoice::Embedded { unconfined } = config.cluster else { return Ok(None) };
     let launcher = config::program().context("this program cannot find itself, which --embedded needs")?;
-    let options = EmbeddedOptions {
-        namespaces: vec![config.namespace.clone()],
-        launcher,
-        unconfined,
-    };
-    Ok(Some(
-        Embedded::start(options)
-            .await
-            .context("the embedded cluster cannot start")?,
-    ))
+    let options = EmbeddedOptions { namespaces: vec![config.namespace.clone()], launcher, unconfined };
+    Ok(Some(Embedded::start(options).await.context("the embedded cluster cannot start")?))
 }
 
 fn load_policy(config: &Config) -> anyhow::Result<Policy> {
@@ -152,14 +135,12 @@ fn start_audit(config: &Config) -> anyhow::Result<Audit> {
 
 fn source(config: &Config, embedded: Option<&Embedded>) -> ClusterSource {
     match (&config.cluster, embedded) {
-        (_, Some(embedded)) => ClusterSource::Kubeconfig {
-            path: embedded.kubeconfig().to_owned(),
-            context: None,
-        },
-        (ClusterChoice::Kubeconfig { path, context }, None) => ClusterSource::Kubeconfig {
-            path: path.clone(),
-            context: context.clone(),
-        },
+        (_, Some(embedded)) => {
+            ClusterSource::Kubeconfig { path: embedded.kubeconfig().to_owned(), context: None }
+        }
+        (ClusterChoice::Kubeconfig { path, context }, None) => {
+            ClusterSource::Kubeconfig { path: path.clone(), context: context.clone() }
+        }
         (ClusterChoice::InCluster | ClusterChoice::Embedded { .. }, None) => ClusterSource::InCluster,
     }
 }

@@ -28,23 +28,13 @@ impl Caller {
     /// The caller of a stdio session. `client` is what the client says of itself: a label, never an identity.
     #[must_use]
     pub fn over_stdio(client: Option<String>) -> Self {
-        Self {
-            name: "local".to_owned(),
-            roles: Vec::new(),
-            transport: Transport::Stdio,
-            client,
-        }
+        Self { name: "local".to_owned(), roles: Vec::new(), transport: Transport::Stdio, client }
     }
 
     /// The operator at the command line.
     #[must_use]
     pub fn at_command_line() -> Self {
-        Self {
-            name: "local".to_owned(),
-            roles: Vec::new(),
-            transport: Transport::Cli,
-            client: None,
-        }
+        Self { name: "local".to_owned(), roles: Vec::new(), transport: Transport::Cli, client: None }
     }
 
     /// The name that authentication gave.

@@ -91,12 +91,9 @@ impl Cli {
         match self.command {
             None => serve::run(&self.options).await,
             Some(Command::Serve(options)) => serve::run(&options).await,
-            Some(Command::Call {
-                tool,
-                arguments,
-                dry_run,
-                options,
-            }) => call::run(&options, &tool, &arguments, dry_run).await,
+            Some(Command::Call { tool, arguments, dry_run, options }) => {
+                call::run(&options, &tool, &arguments, dry_run).await
+            }
             Some(Command::Tools(options)) => tools::run(&options).await,
             Some(Command::Policy(PolicyCommand::Init { directory })) => policy::init(&directory),
             Some(Command::Policy(PolicyCommand::Test { policies })) => policy::test(policies),
@@ -125,10 +122,7 @@ mod tests {
                 .get_arguments()
                 .find(|argument| argument.get_long() == Some(setting.flag()))
                 .unwrap_or_else(|| panic!("no flag --{}", setting.flag()));
-            assert_eq!(
-                argument.get_env().and_then(|name| name.to_str()),
-                Some(setting.variable())
-            );
+            assert_eq!(argument.get_env().and_then(|name| name.to_str()), Some(setting.variable()));
         }
     }
 }

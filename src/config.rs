@@ -298,9 +298,7 @@ fn cluster(
     context: Option<String>,
 ) -> ClusterChoice {
     if typed.embedded || typed.embedded_unconfined {
-        return ClusterChoice::Embedded {
-            unconfined: typed.embedded_unconfined,
-        };
+        return ClusterChoice::Embedded { unconfined: typed.embedded_unconfined };
     }
     match kubeconfig {
         Some(path) => ClusterChoice::Kubeconfig { path, context },
@@ -346,10 +344,7 @@ pub struct Environment {
 impl Environment {
     /// Reads the process's environment.
     #[must_use]
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this is the one place that reads the environment"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the environment")]
     pub fn read() -> Self {
         Self {
             state_home: std::env::var_os("XDG_STATE_HOME").map(PathBuf::from),
@@ -361,21 +356,17 @@ impl Environment {
     /// Specification), and here it would also lead into the working directory.
     fn state_directory(&self) -> Option<PathBuf> {
         let absolute = |path: &&PathBuf| path.is_absolute();
-        self.state_home.as_ref().filter(absolute).cloned().or_else(|| {
-            self.home
-                .as_ref()
-                .filter(absolute)
-                .map(|home| home.join(".local").join("state"))
-        })
+        self.state_home
+            .as_ref()
+            .filter(absolute)
+            .cloned()
+            .or_else(|| self.home.as_ref().filter(absolute).map(|home| home.join(".local").join("state")))
     }
 }
 
 /// `MCP_K8S_*` variables of the reference server that are set and that this version does not act on.
 #[must_use]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "this is the one place that reads the environment"
-)]
+#[expect(clippy::disallowed_methods, reason = "this is the one place that reads the environment")]
 pub fn variables_without_effect() -> Vec<&'static str> {
     const LATER: [&str; 8] = [
         "MCP_K8S_ADDR",
@@ -387,10 +378,7 @@ pub fn variables_without_effect() -> Vec<&'static str> {
         "MCP_K8S_JOB_EXTRA_ENV",
         "MCP_K8S_AUTH_TOKEN",
     ];
-    LATER
-        .into_iter()
-        .filter(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
-        .collect()
+    LATER.into_iter().filter(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty())).collect()
 }
 
 /// How long one policy decision may take before it is a denial.

@@ -70,14 +70,7 @@ impl Gateway {
         audit: Audit,
         executor: JobExecutor,
     ) -> Self {
-        Self {
-            catalogue,
-            settings,
-            policy,
-            audit,
-            executor,
-            running: TaskTracker::new(),
-        }
+        Self { catalogue, settings, policy, audit, executor, running: TaskTracker::new() }
     }
 
     /// The tools.
@@ -100,9 +93,7 @@ impl Gateway {
     pub async fn call(self: &Arc<Self>, request: Request) -> Reply {
         let id = DecisionId::mint();
         let gateway = Arc::clone(self);
-        let task = self
-            .running
-            .spawn(async move { gateway.carry_out(id, request).await });
+        let task = self.running.spawn(async move { gateway.carry_out(id, request).await });
         match task.await {
             Ok(reply) => reply,
             Err(error) => {
@@ -126,23 +117,12 @@ impl Gateway {
             Ok(Verdict::Allow(permit)) => permit,
             Ok(Verdict::Deny { plan, decision }) => {
                 let subject = subject(&plan);
-                let refusal = Refusal {
-                    stage: Stage::Policy,
-                    reasons: decision.deny.clone(),
-                };
-                return self
-                    .refuse_judged(id, &request, &call, subject, &decision, refusal)
-                    .await;
+                let refusal = Refusal { stage: Stage::Policy, reasons: decision.deny.clone() };
+                return self.refuse_judged(id, &request, &call, subject, &decision, refusal).await;
             }
             Err(refusal) => return self.refuse(id, &request, Some(&call), refusal).await,
         };
-        let entry = entry(
-            id,
-            &request,
-            Some(&call),
-            subject(permit.plan()),
-            allowed(permit.decision()),
-        );
+        let entry = entry(id, &request, Some(&call), subject(permit.plan()), allowed(permit.decision()));
         let record = match self.audit.admit(entry).await {
             Ok(record) => record,
             Err(error) => return unrecorded(id, &error),
@@ -153,18 +133,12 @@ impl Gateway {
                 let _ = sender.try_send(step);
             }
         };
-        let outcome = self
-            .executor
-            .run_job(permit, &record, &progress, request.cancelled)
-            .await;
+        let outcome = self.executor.run_job(permit, &record, &progress, request.cancelled).await;
         match record.close(&summary(&outcome)).await {
             Ok(()) => Reply::Job { id, image, outcome },
             Err(error) => {
                 tracing::error!(decision_id = %id, error = with_causes(&error), "an outcome could not be recorded");
-                Reply::Unrecorded {
-                    id,
-                    cause: with_causes(&error),
-                }
+                Reply::Unrecorded { id, cause: with_causes(&error) }
             }
         }
     }
@@ -172,12 +146,7 @@ impl Gateway {
     /// Judges a call without recording or running it.
     pub async fn preview(&self, request: Request) -> Preview {
         let id = DecisionId::mint();
-        let refused = |refusal| Preview {
-            id,
-            plan: None,
-            decision: None,
-            refusal: Some(refusal),
-        };
+        let refused = |refusal| Preview { id, plan: None, decision: None, refusal: Some(refusal) };
         let call = match self.admit(id, &request) {
             Ok(call) => call,
             Err(refusal) => return refused(refusal),
@@ -189,24 +158,11 @@ impl Gateway {
         match self.judge(&request.caller, &call, plan).await {
             Ok(Verdict::Allow(permit)) => {
                 let decision = permit.decision().clone();
-                Preview {
-                    id,
-                    plan: Some(permit.into_plan()),
-                    decision: Some(decision),
-                    refusal: None,
-                }
+                Preview { id, plan: Some(permit.into_plan()), decision: Some(decision), refusal: None }
             }
             Ok(Verdict::Deny { plan, decision }) => {
-                let refusal = Refusal {
-                    stage: Stage::Policy,
-                    reasons: decision.deny.clone(),
-                };
-                Preview {
-                    id,
-                    plan: Some(plan),
-                    decision: Some(decision),
-                    refusal: Some(refusal),
-                }
+                let refusal = Refusal { stage: Stage::Policy, reasons: decision.deny.clone() };
+                Preview { id, plan: Some(plan), decision: Some(decision), refusal: Some(refusal) }
             }
             Err(refusal) => refused(refusal),
         }
@@ -224,10 +180,7 @@ impl Gateway {
             subject: Value::Null,
         };
         if let Err(error) = self.audit.refuse(entry).await {
-            tracing::error!(
-                error = with_causes(&error),
-                "a malformed message could not be recorded"
-            );
+            tracing::error!(error = with_causes(&error), "a malformed message could not be recorded");
         }
     }
 
@@ -256,23 +209,13 @@ impl Gateway {
         let policy = Arc::clone(&self.policy);
         let (caller, call) = (caller.clone(), call.clone());
         let judged = tokio::task::spawn_blocking(move || {
-            policy.judge(Question {
-                caller: &caller,
-                call: &call,
-                plan,
-                time: Timestamp::now(),
-            })
+            policy.judge(Question { caller: &caller, call: &call, plan, time: Timestamp::now() })
         });
         judged.await.map_err(|error| {
             tracing::error!(%error, "the policy stage ended in the middle");
             Refusal::because(
                 Stage::Policy,
-                Reason::new(
-                    "policy.panic",
-                    "the policy stage failed",
-                    "",
-                    "the server's log has the cause",
-                ),
+                Reason::new("policy.panic", "the policy stage failed", "", "the server's log has the cause"),
             )
         })
     }
@@ -285,8 +228,7 @@ impl Gateway {
         refusal: Refusal,
     ) -> Reply {
         let decision = refused(refusal.stage, refusal.reasons.clone(), None);
-        self.record_refusal(entry(id, request, call, Value::Null, decision), refusal)
-            .await
+        self.record_refusal(entry(id, request, call, Value::Null, decision), refusal).await
     }
 
     async fn refuse_judged(
@@ -299,8 +241,7 @@ impl Gateway {
         refusal: Refusal,
     ) -> Reply {
         let summary = refused(refusal.stage, refusal.reasons.clone(), Some(decision));
-        self.record_refusal(entry(id, request, Some(call), subject, summary), refusal)
-            .await
+        self.record_refusal(entry(id, request, Some(call), subject, summary), refusal).await
     }
 
     async fn record_refusal(&self, entry: Entry, refusal: Refusal) -> Reply {
@@ -317,17 +258,11 @@ fn unrecorded(id: DecisionId, error: &AuditError) -> Reply {
     tracing::error!(decision_id = %id, error = with_causes(error), "a decision could not be recorded");
     let reason = Reason::new(
         "audit.unavailable",
-        format!(
-            "the call could not be recorded, so it did not run: {}",
-            with_causes(error)
-        ),
+        format!("the call could not be recorded, so it did not run: {}", with_causes(error)),
         "",
         "nothing in the call is at fault; the operator has to mend the audit log",
     );
-    Reply::Refused {
-        id,
-        refusal: Refusal::because(Stage::Audit, reason),
-    }
+    Reply::Refused { id, refusal: Refusal::because(Stage::Audit, reason) }
 }
 
 fn entry(
@@ -397,10 +332,7 @@ fn summary(outcome: &JobOutcome) -> OutcomeSummary {
         reason: outcome.reason.map(|reason| reason.as_str().to_owned()),
         exit_code: Some(outcome.exit_code),
         duration_ms: u64::try_from(outcome.duration.as_millis()).unwrap_or(u64::MAX),
-        output: Some(OutputSummary::of(
-            outcome.output.as_bytes(),
-            outcome.omitted_bytes,
-        )),
+        output: Some(OutputSummary::of(outcome.output.as_bytes(), outcome.omitted_bytes)),
         artifacts: outcome
             .artifacts
             .iter()

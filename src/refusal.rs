@@ -27,12 +27,7 @@ impl Reason {
         field: impl Into<String>,
         hint: impl Into<String>,
     ) -> Self {
-        Self {
-            code: code.into(),
-            message: message.into(),
-            field: field.into(),
-            hint: hint.into(),
-        }
+        Self { code: code.into(), message: message.into(), field: field.into(), hint: hint.into() }
     }
 }
 
@@ -63,10 +58,7 @@ impl Refusal {
     /// A refusal for one reason.
     #[must_use]
     pub fn because(stage: Stage, reason: Reason) -> Self {
-        Self {
-            stage,
-            reasons: vec![reason],
-        }
+        Self { stage, reasons: vec![reason] }
     }
 }
 

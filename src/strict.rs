@@ -8,8 +8,7 @@ use std::collections::HashSet;
 use std::fmt;
 
 use serde::de::{
-    self, Deserialize, DeserializeOwned, DeserializeSeed, Deserializer, EnumAccess, MapAccess, SeqAccess,
-    Visitor,
+    self, Deserialize, DeserializeOwned, DeserializeSeed, Deserializer, EnumAccess, MapAccess, SeqAccess, Visitor,
 };
 use serde_json::Value;
 
@@ -55,9 +54,7 @@ pub fn yaml<T: DeserializeOwned>(text: &str) -> Result<T, serde_yaml::Error> {
 pub fn duplicate_key(text: &[u8]) -> Result<Option<DuplicateKey>, serde_json::Error> {
     let mut search = Search::default();
     let mut deserializer = serde_json::Deserializer::from_slice(text);
-    let walked = Node(&mut search)
-        .deserialize(&mut deserializer)
-        .and_then(|()| deserializer.end());
+    let walked = Node(&mut search).deserialize(&mut deserializer).and_then(|()| deserializer.end());
     match search.found {
         Some(pointer) => Ok(Some(DuplicateKey(pointer))),
         None => walked.map(|()| None),
@@ -73,10 +70,7 @@ struct Search {
 
 impl Search {
     fn pointer(&self) -> String {
-        self.path
-            .iter()
-            .map(|part| format!("/{}", part.replace('~', "~0").replace('/', "~1")))
-            .collect()
+        self.path.iter().map(|part| format!("/{}", part.replace('~', "~0").replace('/', "~1"))).collect()
     }
 }
 
@@ -185,9 +179,7 @@ mod tests {
     use super::*;
 
     fn found(text: &str) -> Option<String> {
-        duplicate_key(text.as_bytes())
-            .unwrap()
-            .map(|DuplicateKey(pointer)| pointer)
+        duplicate_key(text.as_bytes()).unwrap().map(|DuplicateKey(pointer)| pointer)
     }
 
     #[test]
@@ -196,10 +188,7 @@ mod tests {
         assert_eq!(found(r#"{"a":{"b":1,"b":1}}"#).as_deref(), Some("/a/b"));
         assert_eq!(found(r#"[{"x":1},{"x":1,"x":1}]"#).as_deref(), Some("/1/x"));
         assert_eq!(found(r#"{"a/b":1,"a/b":2}"#).as_deref(), Some("/a~1b"));
-        assert_eq!(
-            found(r#"{"image":"a","im\u0061ge":"b"}"#).as_deref(),
-            Some("/image")
-        );
+        assert_eq!(found(r#"{"image":"a","im\u0061ge":"b"}"#).as_deref(), Some("/image"));
     }
 
     #[test]
@@ -211,28 +200,15 @@ mod tests {
 
     #[test]
     fn text_that_is_not_json_is_an_error() {
-        for text in [
-            "",
-            "{",
-            "{}x",
-            "{} {}",
-            "nul",
-            "\"\\ud800\"",
-            &"[".repeat(100_000),
-        ] {
+        for text in ["", "{", "{}x", "{} {}", "nul", "\"\\ud800\"", &"[".repeat(100_000)] {
             assert!(json(text.as_bytes()).is_err(), "{text:.20}");
         }
     }
 
     #[test]
     fn yaml_is_held_to_the_same() {
-        assert_eq!(
-            yaml::<Value>("a: [1, {b: no}]").unwrap(),
-            serde_json::json!({ "a": [1, { "b": "no" }] })
-        );
-        let error = yaml::<Value>("config:\n  images: [a]\n  images: [b]\n")
-            .unwrap_err()
-            .to_string();
+        assert_eq!(yaml::<Value>("a: [1, {b: no}]").unwrap(), serde_json::json!({ "a": [1, { "b": "no" }] }));
+        let error = yaml::<Value>("config:\n  images: [a]\n  images: [b]\n").unwrap_err().to_string();
         assert!(error.contains("config: key `images` is written twice"), "{error}");
         for text in ["a: 1\n---\na: 2\n", "a: !tag b\n"] {
             assert!(yaml::<Value>(text).is_err(), "{text}");

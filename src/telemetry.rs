@@ -14,10 +14,8 @@ pub fn start(filter: &str) -> Result<(), String> {
         .parse(filter)
         .map_err(|error| format!("KUBEPERMIT_LOG (--log): `{filter}` is not a log filter: {error}"))?;
     let quiet = ["rmcp=warn", "kube=warn", "hyper=warn", "tower=warn"];
-    let filter = quiet
-        .into_iter()
-        .filter_map(|directive| directive.parse().ok())
-        .fold(base, EnvFilter::add_directive);
+    let filter =
+        quiet.into_iter().filter_map(|directive| directive.parse().ok()).fold(base, EnvFilter::add_directive);
     // A second start (in tests) keeps the first.
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)

@@ -13,8 +13,5 @@ use crate::schema::Catalogue;
 /// The tools as `tools/list` shows them to a caller who may use these images.
 #[must_use]
 pub fn listing(catalogue: &Catalogue, images: &[String]) -> Vec<rmcp::model::Tool> {
-    catalogue
-        .definitions()
-        .map(|definition| wire::tool(definition, images))
-        .collect()
+    catalogue.definitions().map(|definition| wire::tool(definition, images)).collect()
 }

@@ -22,26 +22,11 @@ const MAY_NAME: [(&str, &[&str]); 19] = [
     ("audit", &["caller", "ids", "refusal"]),
     ("executor", &["audit", "output", "plan", "policy"]),
     ("reply", &["executor", "ids", "refusal"]),
-    (
-        "pipeline",
-        &[
-            "audit", "caller", "executor", "ids", "plan", "policy", "refusal", "reply", "schema",
-        ],
-    ),
-    (
-        "transport",
-        &[
-            "audit", "caller", "executor", "pipeline", "refusal", "reply", "schema", "strict",
-        ],
-    ),
+    ("pipeline", &["audit", "caller", "executor", "ids", "plan", "policy", "refusal", "reply", "schema"]),
+    ("transport", &["audit", "caller", "executor", "pipeline", "refusal", "reply", "schema", "strict"]),
     ("embedded", &[]),
     ("config", &["plan", "strict"]),
-    (
-        "app",
-        &[
-            "audit", "config", "embedded", "executor", "pipeline", "plan", "policy", "schema",
-        ],
-    ),
+    ("app", &["audit", "config", "embedded", "executor", "pipeline", "plan", "policy", "schema"]),
     (
         "cli",
         &[
@@ -80,19 +65,7 @@ const ONLY_IN: [(&str, &[&str]); 19] = [
     ("clap::", &["cli", "main"]),
     ("anyhow::", &["app", "cli", "main"]),
     ("std::env::var", &["config"]),
-    (
-        "async fn",
-        &[
-            "audit",
-            "executor",
-            "pipeline",
-            "transport",
-            "app",
-            "cli",
-            "embedded",
-            "shutdown",
-        ],
-    ),
+    ("async fn", &["audit", "executor", "pipeline", "transport", "app", "cli", "embedded", "shutdown"]),
     ("Caller::over_stdio", &["transport"]),
     ("Caller::at_command_line", &["cli"]),
     ("ToolCall::new", &["schema"]),
@@ -128,8 +101,7 @@ fn files_below(folder: &Path, found: &mut Vec<PathBuf>) {
 }
 
 fn is_test_file(path: &Path) -> bool {
-    path.components()
-        .any(|part| part.as_os_str() == "tests" || part.as_os_str() == "tests.rs")
+    path.components().any(|part| part.as_os_str() == "tests" || part.as_os_str() == "tests.rs")
 }
 
 /// Every file of src/ that is not test code.
@@ -151,12 +123,7 @@ fn sources() -> Vec<Source> {
                 .map(|line| line.split("//").next().unwrap_or_default())
                 .collect::<Vec<_>>()
                 .join("\n");
-            Source {
-                path,
-                module,
-                text,
-                code,
-            }
+            Source { path, module, text, code }
         })
         .collect()
 }
@@ -168,11 +135,7 @@ fn without_tests(text: &str) -> &str {
 
 /// The modules that a text names by `crate::name` or `crate::{name, …}`.
 fn named(code: &str) -> BTreeSet<String> {
-    let word = |text: &str| {
-        text.chars()
-            .take_while(|c| c.is_alphanumeric() || *c == '_')
-            .collect::<String>()
-    };
+    let word = |text: &str| text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
     let mut names = BTreeSet::new();
     for (at, _) in code.match_indices("crate::") {
         let rest = &code[at + "crate::".len()..];
@@ -204,10 +167,8 @@ fn named(code: &str) -> BTreeSet<String> {
 
 #[test]
 fn modules_name_only_what_the_table_allows() {
-    let table: BTreeMap<&str, BTreeSet<&str>> = MAY_NAME
-        .into_iter()
-        .map(|(module, names)| (module, names.iter().copied().collect()))
-        .collect();
+    let table: BTreeMap<&str, BTreeSet<&str>> =
+        MAY_NAME.into_iter().map(|(module, names)| (module, names.iter().copied().collect())).collect();
     let mut used: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     let mut wrong = Vec::new();
     for source in sources() {
@@ -232,9 +193,7 @@ fn modules_name_only_what_the_table_allows() {
     for (module, names) in &table {
         for name in names {
             if !used.get(module).is_some_and(|used| used.contains(*name)) {
-                wrong.push(format!(
-                    "MAY_NAME lets `{module}` name `{name}`, and it never does: remove it"
-                ));
+                wrong.push(format!("MAY_NAME lets `{module}` name `{name}`, and it never does: remove it"));
             }
         }
     }
@@ -244,10 +203,7 @@ fn modules_name_only_what_the_table_allows() {
 #[test]
 fn the_table_has_no_cycle() {
     fn visit(module: &str, table: &BTreeMap<&str, &[&str]>, path: &mut Vec<String>) {
-        assert!(
-            !path.iter().any(|part| part == module),
-            "a cycle: {path:?} -> {module}"
-        );
+        assert!(!path.iter().any(|part| part == module), "a cycle: {path:?} -> {module}");
         path.push(module.to_owned());
         for next in table.get(module).copied().unwrap_or_default() {
             visit(next, table, path);
@@ -269,10 +225,7 @@ fn outside_crates_and_narrow_doors_stay_where_they_belong() {
         for source in sources.iter().filter(|source| has_word(&source.code, word)) {
             seen = true;
             if !places.contains(&source.module.as_str()) {
-                wrong.push(format!(
-                    "{} holds `{word}`, which belongs in {places:?}",
-                    source.path.display()
-                ));
+                wrong.push(format!("{} holds `{word}`, which belongs in {places:?}", source.path.display()));
             }
         }
         if !seen {
@@ -310,15 +263,10 @@ fn every_file_says_what_it_is_for_and_stays_short() {
     for source in sources() {
         let lines = without_tests(&source.text).lines().count();
         if lines > MOST_LINES {
-            wrong.push(format!(
-                "{} has {lines} lines; the limit is {MOST_LINES}",
-                source.path.display()
-            ));
+            wrong.push(format!("{} has {lines} lines; the limit is {MOST_LINES}", source.path.display()));
         }
         if source.module == "main" && lines > 60 {
-            wrong.push(format!(
-                "main.rs has {lines} lines; it only parses, calls and maps one error"
-            ));
+            wrong.push(format!("main.rs has {lines} lines; it only parses, calls and maps one error"));
         }
     }
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
@@ -352,10 +300,7 @@ fn nothing_else_stands_at_the_top() {
     ]);
     for entry in std::fs::read_dir(root()).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
-        assert!(
-            expected.contains(name.as_str()),
-            "`{name}` stands at the top level"
-        );
+        assert!(expected.contains(name.as_str()), "`{name}` stands at the top level");
     }
 }
 
@@ -363,19 +308,10 @@ fn nothing_else_stands_at_the_top() {
 #[test]
 fn what_must_be_absent_is_absent() {
     for source in sources() {
-        for word in [
-            "unsafe {",
-            "unsafe fn",
-            "set_var(",
-            "libc::system",
-            "use crate::*",
-            "Command::new(\"sh\")",
-        ] {
-            assert!(
-                !source.code.contains(word),
-                "{} holds `{word}`",
-                source.path.display()
-            );
+        for word in
+            ["unsafe {", "unsafe fn", "set_var(", "libc::system", "use crate::*", "Command::new(\"sh\")"]
+        {
+            assert!(!source.code.contains(word), "{} holds `{word}`", source.path.display());
         }
     }
 }

@@ -75,10 +75,7 @@ fn read(arguments: &str) -> anyhow::Result<(Value, Option<Reason>)> {
         Some(place) => {
             let mut text = Vec::new();
             let read = if place == "-" {
-                std::io::stdin()
-                    .lock()
-                    .take(MOST_ARGUMENT_BYTES)
-                    .read_to_end(&mut text)
+                std::io::stdin().lock().take(MOST_ARGUMENT_BYTES).read_to_end(&mut text)
             } else {
                 std::fs::File::open(place)
                     .and_then(|file| file.take(MOST_ARGUMENT_BYTES).read_to_end(&mut text))
@@ -91,10 +88,7 @@ fn read(arguments: &str) -> anyhow::Result<(Value, Option<Reason>)> {
         Ok(value) => Ok((value, None)),
         Err(StrictError::Duplicate(pointer)) => {
             let text = "the key is given twice, so its value is ambiguous";
-            Ok((
-                Value::Null,
-                Some(Reason::new("schema.duplicate_key", text, pointer, "give it once")),
-            ))
+            Ok((Value::Null, Some(Reason::new("schema.duplicate_key", text, pointer, "give it once"))))
         }
         Err(error) => {
             Err(error).context("the arguments have to be one JSON object, or @FILE for a file that holds it")
@@ -124,24 +118,16 @@ fn show_reply(reply: &Reply) -> anyhow::Result<u8> {
 
 /// A reply for a reader.
 fn text(reply: &Reply) -> String {
-    let Reply::Job { id, image, outcome } = reply else {
-        return reply.error_text().unwrap_or_default();
-    };
+    let Reply::Job { id, image, outcome } = reply else { return reply.error_text().unwrap_or_default() };
     let mut lines = Vec::new();
     if outcome.truncated.output {
-        lines.push(format!(
-            "[{} bytes of output before this were dropped]",
-            outcome.omitted_bytes
-        ));
+        lines.push(format!("[{} bytes of output before this were dropped]", outcome.omitted_bytes));
     }
     if !outcome.output.is_empty() {
         lines.push(printable(outcome.output.trim_end_matches('\n')));
         lines.push(String::new());
     }
-    let reason = outcome
-        .reason
-        .map(|reason| format!(" ({})", reason.as_str()))
-        .unwrap_or_default();
+    let reason = outcome.reason.map(|reason| format!(" ({})", reason.as_str())).unwrap_or_default();
     lines.push(format!(
         "{}{reason}: exit code {}, {:.1} s, {image}",
         outcome.status.as_str(),
@@ -174,24 +160,12 @@ fn text(reply: &Reply) -> String {
 /// A stranger's text, fit for a terminal: control characters other than line breaks and tabs are shown, not
 /// obeyed.
 fn printable(text: &str) -> String {
-    text.chars()
-        .map(|c| {
-            if c.is_control() && c != '\n' && c != '\t' {
-                '\u{fffd}'
-            } else {
-                c
-            }
-        })
-        .collect()
+    text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect()
 }
 
 fn show_preview(preview: &Preview) -> anyhow::Result<u8> {
     let manifest = preview.plan.as_ref().map(|Plan::Job(job)| job.manifest());
-    let code = if preview.refusal.is_some() {
-        exit::REFUSED
-    } else {
-        exit::SUCCESS
-    };
+    let code = if preview.refusal.is_some() { exit::REFUSED } else { exit::SUCCESS };
     let document = json!({
         "decision_id": preview.id,
         "allow": preview.refusal.is_none(),

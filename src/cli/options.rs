@@ -32,106 +32,46 @@ pub struct GatewayOptions {
     instance: Option<String>,
 
     /// Images that may run, separated by commas; replaces the policy's list. Set but empty: none.
-    #[arg(
-        long,
-        env = "MCP_K8S_ALLOWED_IMAGES",
-        value_name = "IMAGES",
-        help_heading = "Jobs"
-    )]
+    #[arg(long, env = "MCP_K8S_ALLOWED_IMAGES", value_name = "IMAGES", help_heading = "Jobs")]
     allowed_images: Option<String>,
     /// Wall clock of a command that names none, in seconds [default: 60].
-    #[arg(
-        long,
-        env = "MCP_K8S_DEFAULT_TIMEOUT_S",
-        value_name = "SECONDS",
-        help_heading = "Jobs"
-    )]
+    #[arg(long, env = "MCP_K8S_DEFAULT_TIMEOUT_S", value_name = "SECONDS", help_heading = "Jobs")]
     default_timeout_s: Option<String>,
     /// The longest wall clock that a call may ask for, in seconds [default: 600].
-    #[arg(
-        long,
-        env = "MCP_K8S_MAX_TIMEOUT_S",
-        value_name = "SECONDS",
-        help_heading = "Jobs"
-    )]
+    #[arg(long, env = "MCP_K8S_MAX_TIMEOUT_S", value_name = "SECONDS", help_heading = "Jobs")]
     max_timeout_s: Option<String>,
     /// How much output of a job is returned, in bytes [default: 1048576].
-    #[arg(
-        long,
-        env = "MCP_K8S_MAX_OUTPUT_BYTES",
-        value_name = "BYTES",
-        help_heading = "Jobs"
-    )]
+    #[arg(long, env = "MCP_K8S_MAX_OUTPUT_BYTES", value_name = "BYTES", help_heading = "Jobs")]
     max_output_bytes: Option<String>,
     /// How much of its files is returned, in bytes [default: 10485760].
-    #[arg(
-        long,
-        env = "MCP_K8S_MAX_ARTIFACT_BYTES",
-        value_name = "BYTES",
-        help_heading = "Jobs"
-    )]
+    #[arg(long, env = "MCP_K8S_MAX_ARTIFACT_BYTES", value_name = "BYTES", help_heading = "Jobs")]
     max_artifact_bytes: Option<String>,
     /// cpu request of a job [default: 1].
-    #[arg(
-        long,
-        env = "MCP_K8S_DEFAULT_CPU",
-        value_name = "QUANTITY",
-        help_heading = "Jobs"
-    )]
+    #[arg(long, env = "MCP_K8S_DEFAULT_CPU", value_name = "QUANTITY", help_heading = "Jobs")]
     default_cpu: Option<String>,
     /// Memory request of a job [default: 512Mi].
-    #[arg(
-        long,
-        env = "MCP_K8S_DEFAULT_MEMORY",
-        value_name = "QUANTITY",
-        help_heading = "Jobs"
-    )]
+    #[arg(long, env = "MCP_K8S_DEFAULT_MEMORY", value_name = "QUANTITY", help_heading = "Jobs")]
     default_memory: Option<String>,
     /// Image that places input files and collects artifacts; it needs `sh` and `tar` [default: busybox:1.36].
-    #[arg(
-        long,
-        env = "MCP_K8S_SIDECAR_IMAGE",
-        value_name = "IMAGE",
-        help_heading = "Jobs"
-    )]
+    #[arg(long, env = "MCP_K8S_SIDECAR_IMAGE", value_name = "IMAGE", help_heading = "Jobs")]
     sidecar_image: Option<String>,
 
     /// Directory of a policy bundle; replaces the compiled-in one whole.
-    #[arg(
-        long,
-        env = "KUBEPERMIT_POLICIES",
-        value_name = "DIR",
-        help_heading = "Policy and audit"
-    )]
+    #[arg(long, env = "KUBEPERMIT_POLICIES", value_name = "DIR", help_heading = "Policy and audit")]
     policies: Option<String>,
     /// Where to record calls: a file, a directory (one file a process) or `stderr`
     /// [default: $XDG_STATE_HOME/kubepermit/audit].
-    #[arg(
-        long,
-        env = "KUBEPERMIT_AUDIT",
-        value_name = "WHERE",
-        help_heading = "Policy and audit"
-    )]
+    #[arg(long, env = "KUBEPERMIT_AUDIT", value_name = "WHERE", help_heading = "Policy and audit")]
     audit: Option<String>,
     /// Record commands in full; without it, only their digest and length.
     #[arg(long, help_heading = "Policy and audit")]
     audit_commands: bool,
 
     /// Transport of `serve`: `stdio` [default: stdio].
-    #[arg(
-        long,
-        env = "MCP_K8S_TRANSPORT",
-        value_name = "NAME",
-        help_heading = "Program"
-    )]
+    #[arg(long, env = "MCP_K8S_TRANSPORT", value_name = "NAME", help_heading = "Program")]
     transport: Option<String>,
     /// YAML file of settings, below flags and variables; its keys are the flags' names with `_` for `-`.
-    #[arg(
-        long,
-        env = "KUBEPERMIT_CONFIG",
-        value_name = "FILE",
-        help_heading = "Program"
-    )]
+    #[arg(long, env = "KUBEPERMIT_CONFIG", value_name = "FILE", help_heading = "Program")]
     config: Option<PathBuf>,
     /// What to log on standard error (`error`, `warn`, `info`, `debug`, or tracing's filter syntax).
     #[arg(
@@ -194,10 +134,7 @@ impl GatewayOptions {
             (Setting::Transport, transport),
         ];
         Typed {
-            values: values
-                .into_iter()
-                .filter_map(|(setting, value)| Some((setting, value?)))
-                .collect(),
+            values: values.into_iter().filter_map(|(setting, value)| Some((setting, value?))).collect(),
             file: config,
             embedded,
             embedded_unconfined,

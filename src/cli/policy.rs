@@ -31,11 +31,7 @@ pub(super) fn test(policies: Option<PathBuf>) -> anyhow::Result<ExitCode> {
     } else {
         terminal::print(&serde_json::to_string_pretty(&document(&report))?)?;
     }
-    Ok(ExitCode::from(if report.passed() {
-        exit::SUCCESS
-    } else {
-        exit::FAILED
-    }))
+    Ok(ExitCode::from(if report.passed() { exit::SUCCESS } else { exit::FAILED }))
 }
 
 /// The report for a reader: what failed and why, then the count.
@@ -50,13 +46,7 @@ fn show(report: &TestReport) -> anyhow::Result<()> {
     for problem in &report.problems {
         terminal::print(&format!("FAIL  {problem}"))?;
     }
-    let count = |wanted: &str| {
-        report
-            .tests
-            .iter()
-            .filter(|test| word(&test.outcome).0 == wanted)
-            .count()
-    };
+    let count = |wanted: &str| report.tests.iter().filter(|test| word(&test.outcome).0 == wanted).count();
     let (passed, skipped) = (count("ok"), count("skip"));
     let failed = report.tests.len().saturating_sub(passed).saturating_sub(skipped);
     terminal::print(&format!("{passed} passed, {failed} failed, {skipped} skipped"))

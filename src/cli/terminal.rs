@@ -27,9 +27,7 @@ pub(super) struct ProgressLine {
 
 impl ProgressLine {
     pub(super) fn new() -> Self {
-        Self {
-            shown: io::stderr().is_terminal(),
-        }
+        Self { shown: io::stderr().is_terminal() }
     }
 
     /// Shows `text` in place of what was shown.

@@ -18,9 +18,7 @@ pub(super) async fn run(options: &GatewayOptions) -> anyhow::Result<ExitCode> {
             terminal::print(&text(tool))?;
         }
     } else {
-        terminal::print(&serde_json::to_string_pretty(
-            &serde_json::json!({ "tools": tools }),
-        )?)?;
+        terminal::print(&serde_json::to_string_pretty(&serde_json::json!({ "tools": tools }))?)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -28,11 +26,8 @@ pub(super) async fn run(options: &GatewayOptions) -> anyhow::Result<ExitCode> {
 /// A tool for a reader: its name, what it does, and its arguments.
 fn text(tool: &Value) -> String {
     let at = |pointer: &str| tool.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    let mut lines = vec![
-        format!("{}: {}", at("/name"), at("/title")),
-        String::new(),
-        at("/description").to_owned(),
-    ];
+    let mut lines =
+        vec![format!("{}: {}", at("/name"), at("/title")), String::new(), at("/description").to_owned()];
     lines.push(String::new());
     let required: Vec<&str> = tool
         .pointer("/inputSchema/required")
@@ -42,15 +37,8 @@ fn text(tool: &Value) -> String {
     let properties = tool.pointer("/inputSchema/properties").and_then(Value::as_object);
     for (name, schema) in properties.into_iter().flatten() {
         let kind = schema.get("type").and_then(Value::as_str).unwrap_or_default();
-        let need = if required.contains(&name.as_str()) {
-            ", required"
-        } else {
-            ""
-        };
-        let about = schema
-            .get("description")
-            .and_then(Value::as_str)
-            .unwrap_or_default();
+        let need = if required.contains(&name.as_str()) { ", required" } else { "" };
+        let about = schema.get("description").and_then(Value::as_str).unwrap_or_default();
         lines.push(format!("  {name} ({kind}{need}): {about}"));
     }
     lines.join("\n")

@@ -17,19 +17,13 @@ const MOST_BYTES: u64 = 1024 * 1024;
 /// Sentences, each naming the file and the key.
 pub(super) fn read(path: &Path) -> Result<BTreeMap<Setting, String>, Vec<String>> {
     let name = path.display();
-    let size = std::fs::metadata(path)
-        .map_err(|error| vec![format!("--config {name}: {error}")])?
-        .len();
+    let size = std::fs::metadata(path).map_err(|error| vec![format!("--config {name}: {error}")])?.len();
     if size > MOST_BYTES {
         return Err(vec![format!("--config {name}: larger than {MOST_BYTES} bytes")]);
     }
     let text = std::fs::read_to_string(path).map_err(|error| vec![format!("--config {name}: {error}")])?;
-    parse(&text).map_err(|faults| {
-        faults
-            .into_iter()
-            .map(|fault| format!("--config {name}: {fault}"))
-            .collect()
-    })
+    parse(&text)
+        .map_err(|faults| faults.into_iter().map(|fault| format!("--config {name}: {fault}")).collect())
 }
 
 fn parse(text: &str) -> Result<BTreeMap<Setting, String>, Vec<String>> {
@@ -42,9 +36,7 @@ fn parse(text: &str) -> Result<BTreeMap<Setting, String>, Vec<String>> {
     let mut settings = BTreeMap::new();
     let mut faults = Vec::new();
     for (key, value) in entries {
-        let Some(setting) = Setting::ALL
-            .into_iter()
-            .find(|setting| setting.flag().replace('-', "_") == key)
+        let Some(setting) = Setting::ALL.into_iter().find(|setting| setting.flag().replace('-', "_") == key)
         else {
             faults.push(format!("there is no setting `{key}`"));
             continue;
@@ -56,11 +48,7 @@ fn parse(text: &str) -> Result<BTreeMap<Setting, String>, Vec<String>> {
             None => faults.push(format!("`{key}` has to be a text, a number or a list of texts")),
         }
     }
-    if faults.is_empty() {
-        Ok(settings)
-    } else {
-        Err(faults)
-    }
+    if faults.is_empty() { Ok(settings) } else { Err(faults) }
 }
 
 /// A scalar as it would be typed; a list becomes the comma-separated form that variables use.
@@ -68,11 +56,9 @@ fn scalar(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
         Value::Number(number) => Some(number.to_string()),
-        Value::Array(items) => items
-            .iter()
-            .map(Value::as_str)
-            .collect::<Option<Vec<_>>>()
-            .map(|items| items.join(",")),
+        Value::Array(items) => {
+            items.iter().map(Value::as_str).collect::<Option<Vec<_>>>().map(|items| items.join(","))
+        }
         Value::Null | Value::Bool(_) | Value::Object(_) => None,
     }
 }

@@ -24,42 +24,28 @@ impl<'a> Reader<'a> {
 
     /// The configuration, or everything that is wrong with it.
     pub(super) fn finish<T>(self, config: T) -> Result<T, ConfigErrors> {
-        if self.faults.is_empty() {
-            Ok(config)
-        } else {
-            Err(ConfigErrors(self.faults))
-        }
+        if self.faults.is_empty() { Ok(config) } else { Err(ConfigErrors(self.faults)) }
     }
 
     /// Notes a fault of `setting`.
     pub(super) fn fault(&mut self, setting: Setting, fault: &str) {
-        self.faults
-            .push(format!("{} (--{}): {fault}", setting.variable(), setting.flag()));
+        self.faults.push(format!("{} (--{}): {fault}", setting.variable(), setting.flag()));
     }
 
     /// The text of a setting; `None` when it is not set.
     pub(super) fn text(&self, setting: Setting) -> Option<String> {
-        let value = self
-            .typed
-            .values
-            .get(&setting)
-            .or_else(|| self.file.get(&setting))?;
+        let value = self.typed.values.get(&setting).or_else(|| self.file.get(&setting))?;
         (setting.empty_is_a_value() || !value.trim().is_empty()).then(|| value.trim().to_owned())
     }
 
     /// A whole number of at least `least`.
     pub(super) fn whole(&mut self, setting: Setting, default: u64, least: u64) -> u64 {
-        let Some(text) = self.text(setting) else {
-            return default;
-        };
+        let Some(text) = self.text(setting) else { return default };
         // Kubernetes counts seconds in an int64 and the schema stops at 2^31 - 1; larger caps are slips.
         match text.parse::<u64>() {
             Ok(number) if number >= least && number <= 2_147_483_647 => number,
             Ok(_) | Err(_) => {
-                self.fault(
-                    setting,
-                    &format!("`{text}` is not a whole number from {least} to 2147483647"),
-                );
+                self.fault(setting, &format!("`{text}` is not a whole number from {least} to 2147483647"));
                 default
             }
         }
@@ -67,14 +53,10 @@ impl<'a> Reader<'a> {
 
     /// A DNS-1123 label: namespaces and label values that we set.
     pub(super) fn label(&mut self, setting: Setting, typed: Option<String>, default: &str) -> String {
-        let Some(text) = typed else {
-            return default.to_owned();
-        };
+        let Some(text) = typed else { return default.to_owned() };
         let edge = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
         let fits = text.len() <= 63
-            && text
-                .chars()
-                .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+            && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
             && edge(text.chars().next())
             && edge(text.chars().next_back());
         if !fits {
@@ -88,9 +70,7 @@ impl<'a> Reader<'a> {
 
     /// A cpu quantity, in millicores.
     pub(super) fn cpu(&mut self, setting: Setting, default: &str) -> u64 {
-        self.quantity(setting, default, |text| {
-            quantity::cpu_millis(text).map_err(|error| error.to_string())
-        })
+        self.quantity(setting, default, |text| quantity::cpu_millis(text).map_err(|error| error.to_string()))
     }
 
     /// A memory quantity, in bytes.
@@ -123,12 +103,8 @@ impl<'a> Reader<'a> {
     /// A comma-separated list of image references; `None` when it is not set, empty when set but empty.
     pub(super) fn images(&mut self, setting: Setting) -> Option<Vec<String>> {
         let text = self.text(setting)?;
-        let images: Vec<String> = text
-            .split(',')
-            .map(str::trim)
-            .filter(|part| !part.is_empty())
-            .map(str::to_owned)
-            .collect();
+        let images: Vec<String> =
+            text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect();
         for image in &images {
             self.check_image(setting, image);
         }

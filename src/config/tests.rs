@@ -4,19 +4,13 @@ use super::*;
 
 fn typed(values: &[(Setting, &str)]) -> Typed {
     Typed {
-        values: values
-            .iter()
-            .map(|(setting, value)| (*setting, (*value).to_owned()))
-            .collect(),
+        values: values.iter().map(|(setting, value)| (*setting, (*value).to_owned())).collect(),
         ..Typed::default()
     }
 }
 
 fn home() -> Environment {
-    Environment {
-        state_home: None,
-        home: Some("/home/somebody".into()),
-    }
+    Environment { state_home: None, home: Some("/home/somebody".into()) }
 }
 
 #[test]
@@ -104,18 +98,12 @@ fn a_file_is_below_what_is_typed() {
 
     std::fs::write(&file, "namespaces: [x]\n").unwrap();
     let faults = Config::read(&flags, &home()).unwrap_err().to_string();
-    assert!(
-        faults.contains("kubepermit.yaml") && faults.contains("`namespaces`"),
-        "{faults}"
-    );
+    assert!(faults.contains("kubepermit.yaml") && faults.contains("`namespaces`"), "{faults}");
 }
 
 #[test]
 fn relative_state_directories_are_not_followed() {
-    let environment = Environment {
-        state_home: Some("state".into()),
-        home: Some("home".into()),
-    };
+    let environment = Environment { state_home: Some("state".into()), home: Some("home".into()) };
     let faults = Config::read(&typed(&[]), &environment).unwrap_err();
     assert!(faults.0[0].contains("KUBEPERMIT_AUDIT"), "{faults}");
 }

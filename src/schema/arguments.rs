@@ -25,12 +25,7 @@ pub(super) fn typed(id: DecisionId, tool: &str, arguments: Value) -> Result<Tool
             Ok(ToolCall::new(id, RUN_JOB, Arguments::RunJob(wire.decode()?)))
         }
         // A wiring mistake must look like one: the catalogue refuses such a tool when it starts.
-        other => Err(Reason::new(
-            "schema.unimplemented",
-            format!("the tool `{other}` has no code"),
-            "",
-            "",
-        )),
+        other => Err(Reason::new("schema.unimplemented", format!("the tool `{other}` has no code"), "", "")),
     }
 }
 
@@ -78,10 +73,7 @@ impl RunJobWire {
             command: self.command,
             files,
             env: self.env,
-            limits: RequestedLimits {
-                cpu: self.limits.cpu,
-                memory: self.limits.memory,
-            },
+            limits: RequestedLimits { cpu: self.limits.cpu, memory: self.limits.memory },
             timeout_s: self.timeout_s.map(|seconds| whole_number(&seconds)).transpose()?,
             workdir: self.workdir,
         })
@@ -98,11 +90,7 @@ impl FileWire {
                 "encode the file's bytes with the standard alphabet and padding",
             )
         })?;
-        Ok(InputFile {
-            path: self.path,
-            content: Bytes::from(content),
-            mode: self.mode,
-        })
+        Ok(InputFile { path: self.path, content: Bytes::from(content), mode: self.mode })
     }
 }
 

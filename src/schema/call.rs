@@ -104,11 +104,8 @@ impl RunJob {
             .iter()
             .map(|file| json!({ "path": file.path, "mode": file.mode, "content": digest(&file.content) }))
             .collect();
-        let env: serde_json::Map<String, Value> = self
-            .env
-            .iter()
-            .map(|(name, value)| (name.clone(), digest(value.as_bytes())))
-            .collect();
+        let env: serde_json::Map<String, Value> =
+            self.env.iter().map(|(name, value)| (name.clone(), digest(value.as_bytes()))).collect();
         json!({
             "image": self.image,
             "command": self.command,

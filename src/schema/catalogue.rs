@@ -128,10 +128,7 @@ impl Catalogue {
         };
         let faults = validation::faults(&known.input, &known.definition.input_schema, &arguments);
         if !faults.is_empty() {
-            return Err(Refusal {
-                stage: Stage::Schema,
-                reasons: faults,
-            });
+            return Err(Refusal { stage: Stage::Schema, reasons: faults });
         }
         arguments::typed(id, &known.definition.name, arguments)
             .map_err(|reason| Refusal::because(Stage::Schema, reason))
@@ -140,16 +137,11 @@ impl Catalogue {
 
 impl Tool {
     fn compile(file: &str, text: &str) -> Result<Self, CatalogueError> {
-        let definition: ToolDefinition =
-            serde_json::from_str(text).map_err(|error| CatalogueError::Definition {
-                file: file.to_owned(),
-                cause: error.to_string(),
-            })?;
+        let definition: ToolDefinition = serde_json::from_str(text).map_err(|error| {
+            CatalogueError::Definition { file: file.to_owned(), cause: error.to_string() }
+        })?;
         if !arguments::is_implemented(&definition.name) {
-            return Err(CatalogueError::Unimplemented {
-                file: file.to_owned(),
-                tool: definition.name,
-            });
+            return Err(CatalogueError::Unimplemented { file: file.to_owned(), tool: definition.name });
         }
         let input = compile(file, "inputSchema", &definition.input_schema)?;
         compile(file, "outputSchema", &definition.output_schema)?;
@@ -165,11 +157,7 @@ fn compile(
     jsonschema::options()
         .with_draft(jsonschema::Draft::Draft202012)
         .build(&Value::Object(document.clone()))
-        .map_err(|error| CatalogueError::Schema {
-            file: file.to_owned(),
-            schema,
-            cause: error.to_string(),
-        })
+        .map_err(|error| CatalogueError::Schema { file: file.to_owned(), schema, cause: error.to_string() })
 }
 
 #[cfg(test)]

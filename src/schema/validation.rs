@@ -11,11 +11,7 @@ const MOST_FAULTS: usize = 10;
 
 /// The faults of `arguments`, none when they are valid. Never echoes a value: it may be a secret.
 pub(super) fn faults(validator: &Validator, schema: &Map<String, Value>, arguments: &Value) -> Vec<Reason> {
-    validator
-        .iter_errors(arguments)
-        .take(MOST_FAULTS)
-        .map(|error| reason(&error, schema))
-        .collect()
+    validator.iter_errors(arguments).take(MOST_FAULTS).map(|error| reason(&error, schema)).collect()
 }
 
 fn reason(error: &ValidationError<'_>, schema: &Map<String, Value>) -> Reason {
@@ -23,17 +19,11 @@ fn reason(error: &ValidationError<'_>, schema: &Map<String, Value>) -> Reason {
     let (message, hint) = match error.kind() {
         ValidationErrorKind::Required { property } => {
             let name = property.as_str().unwrap_or_default();
-            (
-                format!("`{name}` is required and missing"),
-                format!("add `{name}`"),
-            )
+            (format!("`{name}` is required and missing"), format!("add `{name}`"))
         }
         ValidationErrorKind::AdditionalProperties { unexpected } => {
-            let names: Vec<String> = unexpected
-                .iter()
-                .take(5)
-                .map(|name| format!("`{}`", clip(name)))
-                .collect();
+            let names: Vec<String> =
+                unexpected.iter().take(5).map(|name| format!("`{}`", clip(name))).collect();
             let known = known_names(schema, &field);
             let hint = if known.is_empty() {
                 "remove it".to_owned()
@@ -51,10 +41,7 @@ fn reason(error: &ValidationError<'_>, schema: &Map<String, Value>) -> Reason {
             let rule = clip(&error.masked_with("the value").to_string());
             (
                 rule,
-                format!(
-                    "change it to fit the rule `{}` of the tool's input schema",
-                    error.kind().keyword()
-                ),
+                format!("change it to fit the rule `{}` of the tool's input schema", error.kind().keyword()),
             )
         }
     };
@@ -66,10 +53,8 @@ fn known_names(schema: &Map<String, Value>, pointer: &str) -> Vec<String> {
     let root = Value::Object(schema.clone());
     let mut at = &root;
     for part in pointer.split('/').skip(1) {
-        let next = at
-            .get("properties")
-            .and_then(|properties| properties.get(part))
-            .or_else(|| at.get("items"));
+        let next =
+            at.get("properties").and_then(|properties| properties.get(part)).or_else(|| at.get("items"));
         match next {
             Some(next) => at = next,
             None => return Vec::new(),

@@ -26,13 +26,7 @@ const INSTRUCTIONS: &str = "kubepermit runs commands in throwaway Kubernetes pod
 
 /// The methods of MCP that this server knows: rmcp hands one whose params do not parse to
 /// `on_custom_request`, like a method that does not exist.
-const METHODS: [&str; 5] = [
-    "initialize",
-    "ping",
-    "server/discover",
-    "tools/list",
-    "tools/call",
-];
+const METHODS: [&str; 5] = ["initialize", "ping", "server/discover", "tools/list", "tools/call"];
 
 /// One session's server.
 #[derive(Clone)]
@@ -61,10 +55,7 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let images = self.gateway.images(caller(Some(&context)).roles());
-        Ok(ListToolsResult::with_all_items(listing(
-            self.gateway.catalogue(),
-            &images,
-        )))
+        Ok(ListToolsResult::with_all_items(listing(self.gateway.catalogue(), &images)))
     }
 
     async fn call_tool(
@@ -78,19 +69,11 @@ impl ServerHandler for Server {
             let text = format!("Unknown tool: {}", wire::shown(&params.name));
             let reason = Reason::new("schema.unknown_tool", "there is no tool of this name", "", "");
             let content = audit::unparsed(arguments.to_string().as_bytes());
-            self.gateway
-                .record_stray(caller, &params.name, content, reason)
-                .await;
+            self.gateway.record_stray(caller, &params.name, content, reason).await;
             return Err(ErrorData::invalid_params(text, None));
         }
-        let progress = context
-            .meta
-            .get_progress_token()
-            .map(|token| report(context.peer.clone(), token));
-        let fault = context
-            .extensions
-            .get::<RepeatedKey>()
-            .map(|RepeatedKey(reason)| reason.clone());
+        let progress = context.meta.get_progress_token().map(|token| report(context.peer.clone(), token));
+        let fault = context.extensions.get::<RepeatedKey>().map(|RepeatedKey(reason)| reason.clone());
         let request = Request {
             caller,
             tool: params.name.into_owned(),
@@ -109,26 +92,14 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         if !METHODS.contains(&request.method.as_str()) {
-            return Err(ErrorData::new(
-                ErrorCode::METHOD_NOT_FOUND,
-                wire::shown(&request.method),
-                None,
-            ));
+            return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, wire::shown(&request.method), None));
         }
-        let content = audit::unparsed(
-            request
-                .params
-                .as_ref()
-                .map(Value::to_string)
-                .unwrap_or_default()
-                .as_bytes(),
-        );
+        let content =
+            audit::unparsed(request.params.as_ref().map(Value::to_string).unwrap_or_default().as_bytes());
         let text = wire::bad_params(&request.method, request.params);
         if request.method == "tools/call" {
             let reason = Reason::new("message.params", text.clone(), "", "");
-            self.gateway
-                .record_stray(caller(Some(&context)), "", content, reason)
-                .await;
+            self.gateway.record_stray(caller(Some(&context)), "", content, reason).await;
         }
         Err(ErrorData::invalid_params(text, None))
     }

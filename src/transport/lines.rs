@@ -28,13 +28,7 @@ pub(super) struct Lines<R> {
 
 impl<R: AsyncRead + Unpin> Lines<R> {
     pub(super) fn new(input: R, most: usize) -> Self {
-        Self {
-            input: BufReader::new(input),
-            line: Vec::new(),
-            most,
-            dropping: false,
-            ended: false,
-        }
+        Self { input: BufReader::new(input), line: Vec::new(), most, dropping: false, ended: false }
     }
 
     /// The next line. A last line without an end counts as one: `printf` sends such.
@@ -112,10 +106,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_long_line_is_dropped_and_the_next_one_is_not() {
-        assert_eq!(
-            all(b"1234\n12345\n1\n", 4).await,
-            [text("1234"), Line::TooLong, text("1")]
-        );
+        assert_eq!(all(b"1234\n12345\n1\n", 4).await, [text("1234"), Line::TooLong, text("1")]);
         assert_eq!(all(b"12345", 4).await, [Line::TooLong]);
         let long = [vec![b'x'; 100_000], b"\nok\n".to_vec()].concat();
         assert_eq!(all(&long, 4).await, [Line::TooLong, text("ok")]);

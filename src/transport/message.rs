@@ -31,20 +31,13 @@ pub(super) fn read(line: &[u8]) -> Incoming {
         Ok(repeated) => repeated,
         Err(error) => {
             let text = format!("the message is not JSON: {error}");
-            return Incoming::Fault(
-                ErrorData::parse_error(text.clone(), None),
-                None,
-                reason("parse", text),
-            );
+            return Incoming::Fault(ErrorData::parse_error(text.clone(), None), None, reason("parse", text));
         }
     };
     if let Some(DuplicateKey(pointer)) = &repeated
         && !pointer.starts_with("/params/arguments/")
     {
-        return invalid(
-            line,
-            format!("the key at `{pointer}` is given twice; give it once"),
-        );
+        return invalid(line, format!("the key at `{pointer}` is given twice; give it once"));
     }
     match serde_json::from_slice::<RxJsonRpcMessage<RoleServer>>(line) {
         Ok(mut message) => {
@@ -54,10 +47,9 @@ pub(super) fn read(line: &[u8]) -> Incoming {
             Incoming::Message(Box::new(message))
         }
         Err(_) if is_notification(line) => Incoming::Nothing,
-        Err(_) => invalid(
-            line,
-            "the message is not a JSON-RPC 2.0 request, notification or response".to_owned(),
-        ),
+        Err(_) => {
+            invalid(line, "the message is not a JSON-RPC 2.0 request, notification or response".to_owned())
+        }
     }
 }
 
@@ -76,11 +68,7 @@ fn invalid(line: &[u8], text: String) -> Incoming {
     let id = serde_json::from_slice::<Value>(line)
         .ok()
         .and_then(|message| serde_json::from_value(message.get("id")?.clone()).ok());
-    Incoming::Fault(
-        ErrorData::invalid_request(text.clone(), None),
-        id,
-        reason("invalid", text),
-    )
+    Incoming::Fault(ErrorData::invalid_request(text.clone(), None), id, reason("invalid", text))
 }
 
 /// A method without an id: JSON-RPC forbids to answer it.
@@ -113,14 +101,7 @@ mod tests {
     /// The codes are JSON-RPC 2.0's, section 5.1.
     #[test]
     fn what_is_not_a_message_gets_the_code_of_the_specification() {
-        for line in [
-            "{",
-            "nonsense",
-            "\u{feff}{",
-            "[1,",
-            "{\"a\":\"\\ud800\"}",
-            &"[".repeat(500),
-        ] {
+        for line in ["{", "nonsense", "\u{feff}{", "[1,", "{\"a\":\"\\ud800\"}", &"[".repeat(500)] {
             assert_eq!(fault(line), (ErrorCode::PARSE_ERROR.0, None), "{line:.30}");
         }
         for line in [
@@ -133,10 +114,7 @@ mod tests {
             assert_eq!(fault(line).0, ErrorCode::INVALID_REQUEST.0, "{line}");
         }
         let twice = r#"{"jsonrpc":"2.0","id":7,"method":"tools/list","method":"tools/call"}"#;
-        assert_eq!(
-            fault(twice),
-            (ErrorCode::INVALID_REQUEST.0, Some(RequestId::Number(7)))
-        );
+        assert_eq!(fault(twice), (ErrorCode::INVALID_REQUEST.0, Some(RequestId::Number(7))));
         let twice = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"a","arguments":{},"name":"b"}}"#;
         assert_eq!(fault(twice).0, ErrorCode::INVALID_REQUEST.0);
     }
@@ -144,15 +122,9 @@ mod tests {
     #[test]
     fn a_repeated_argument_travels_with_its_request() {
         let line = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"run_job","arguments":{"env":{"A":"1","A":"2"}}}}"#;
-        let Incoming::Message(message) = read(line.as_bytes()) else {
-            panic!("not a message")
-        };
-        let rmcp::model::JsonRpcMessage::Request(request) = *message else {
-            panic!("not a request")
-        };
-        let mark = rmcp::model::GetExtensions::extensions(&request.request)
-            .get::<RepeatedKey>()
-            .cloned();
+        let Incoming::Message(message) = read(line.as_bytes()) else { panic!("not a message") };
+        let rmcp::model::JsonRpcMessage::Request(request) = *message else { panic!("not a request") };
+        let mark = rmcp::model::GetExtensions::extensions(&request.request).get::<RepeatedKey>().cloned();
         assert_eq!(mark.unwrap().0.field, "/env/A");
     }
 

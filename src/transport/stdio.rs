@@ -78,13 +78,7 @@ impl<R: AsyncRead + Send + Unpin> LineTransport<R> {
         let (sender, receiver) = mpsc::channel(64);
         let writer = tokio::spawn(write(receiver, output));
         let lines = Lines::new(input, MOST_LINE_BYTES);
-        Self {
-            gateway,
-            lines,
-            output: Some(sender),
-            writer: Some(writer),
-            begun: false,
-        }
+        Self { gateway, lines, output: Some(sender), writer: Some(writer), begun: false }
     }
 
     /// Answers a line that is no message, and records it. Both happen in tasks, because rmcp drops the
@@ -95,9 +89,7 @@ impl<R: AsyncRead + Send + Unpin> LineTransport<R> {
         let answer = encode(&TxJsonRpcMessage::<RoleServer>::error(error, id));
         let output = self.output.clone();
         tokio::spawn(async move {
-            gateway
-                .record_stray(Caller::over_stdio(None), "", content, reason)
-                .await;
+            gateway.record_stray(Caller::over_stdio(None), "", content, reason).await;
             if let (Ok(answer), Some(output)) = (answer, output) {
                 let _ = output.send(answer).await;
             }

@@ -16,14 +16,10 @@ pub(super) fn tool(definition: &ToolDefinition, images: &[String]) -> Tool {
     let description = definition.description.replace("{images}", &image_list(images));
     let annotations: ToolAnnotations =
         serde_json::from_value(definition.annotations.clone()).unwrap_or_default();
-    Tool::new(
-        definition.name.clone(),
-        description,
-        Arc::new(definition.input_schema.clone()),
-    )
-    .with_title(definition.title.clone())
-    .with_raw_output_schema(Arc::new(definition.output_schema.clone()))
-    .with_annotations(annotations)
+    Tool::new(definition.name.clone(), description, Arc::new(definition.input_schema.clone()))
+        .with_title(definition.title.clone())
+        .with_raw_output_schema(Arc::new(definition.output_schema.clone()))
+        .with_annotations(annotations)
 }
 
 fn image_list(images: &[String]) -> String {
@@ -59,16 +55,8 @@ pub(super) fn answer(reply: &Reply) -> Result<CallToolResult, ErrorData> {
 
 /// A stranger's text for a message: bounded, on one line.
 pub(super) fn shown(text: &str) -> String {
-    let clean: String = text
-        .chars()
-        .take(64)
-        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
-        .collect();
-    if clean.len() < text.len() {
-        format!("{clean}…")
-    } else {
-        clean
-    }
+    let clean: String = text.chars().take(64).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    if clean.len() < text.len() { format!("{clean}…") } else { clean }
 }
 
 /// Why the params of a method that exists cannot be read.

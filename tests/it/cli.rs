@@ -24,31 +24,16 @@ fn a_call_and_a_refusal_are_both_recorded_and_chained() {
     assert_eq!(result["stdout"], json!("hello\n"));
     assert_eq!(result["artifacts"][0]["name"], json!("out.txt"));
 
-    let (output, refusal) = run(
-        home.path(),
-        &[
-            "call",
-            "run_job",
-            r#"{"image":"evil","command":["true"]}"#,
-            "--embedded",
-        ],
-    );
+    let (output, refusal) =
+        run(home.path(), &["call", "run_job", r#"{"image":"evil","command":["true"]}"#, "--embedded"]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert_eq!(refusal["error"]["stage"], json!("policy"));
     assert_eq!(refusal["error"]["reasons"][0]["code"], json!("images.not_listed"));
-    assert!(
-        !refusal["error"]["reasons"][0]["hint"]
-            .as_str()
-            .unwrap()
-            .is_empty()
-    );
+    assert!(!refusal["error"]["reasons"][0]["hint"].as_str().unwrap().is_empty());
 
     let records = audit_records(&home.path().join(".local/state/kubepermit/audit"));
     let of = |id: &Value| -> Vec<&Value> {
-        records
-            .iter()
-            .filter(|record| record["decision_id"] == *id)
-            .collect()
+        records.iter().filter(|record| record["decision_id"] == *id).collect()
     };
     let allowed = of(&result["decision_id"]);
     assert_eq!(allowed.len(), 2, "{records:?}");
@@ -57,10 +42,7 @@ fn a_call_and_a_refusal_are_both_recorded_and_chained() {
     let denied = of(&refusal["decision_id"]);
     assert_eq!(denied.len(), 1);
     assert_eq!(denied[0]["decision"]["allow"], json!(false));
-    assert_eq!(
-        denied[0]["decision"]["reasons"][0]["code"],
-        json!("images.not_listed")
-    );
+    assert_eq!(denied[0]["decision"]["reasons"][0]["code"], json!("images.not_listed"));
 }
 
 #[test]
@@ -69,27 +51,15 @@ fn exit_codes_tell_success_failure_and_refusal_apart() {
     let failing = r#"{"image":"busybox","command":["sh","-c","exit 7"]}"#;
     let (output, result) = run(home.path(), &["call", "run_job", failing, "--embedded"]);
     assert_eq!((output.status.code(), &result["exit_code"]), (Some(1), &json!(7)));
-    let (output, refusal) = run(
-        home.path(),
-        &["call", "run_job", r#"{"image":"busybox"}"#, "--embedded"],
-    );
-    assert_eq!(
-        (output.status.code(), &refusal["error"]["stage"]),
-        (Some(2), &json!("schema"))
-    );
+    let (output, refusal) = run(home.path(), &["call", "run_job", r#"{"image":"busybox"}"#, "--embedded"]);
+    assert_eq!((output.status.code(), &refusal["error"]["stage"]), (Some(2), &json!("schema")));
     let (output, refusal) = run(home.path(), &["call", "no_such_tool", "{}", "--embedded"]);
     assert_eq!(output.status.code(), Some(2));
-    assert_eq!(
-        refusal["error"]["reasons"][0]["code"],
-        json!("schema.unknown_tool")
-    );
+    assert_eq!(refusal["error"]["reasons"][0]["code"], json!("schema.unknown_tool"));
     let twice = r#"{"image":"evil","image":"busybox","command":["true"]}"#;
     let (output, refusal) = run(home.path(), &["call", "run_job", twice, "--embedded"]);
     assert_eq!(output.status.code(), Some(2));
-    assert_eq!(
-        refusal["error"]["reasons"][0]["code"],
-        json!("schema.duplicate_key")
-    );
+    assert_eq!(refusal["error"]["reasons"][0]["code"], json!("schema.duplicate_key"));
     let (output, _) = run(home.path(), &["call", "run_job", "not json", "--embedded"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(output.stdout.is_empty());
@@ -161,12 +131,7 @@ fn every_configuration_fault_is_reported_at_once() {
     assert_eq!(output.status.code(), Some(2));
     assert!(output.stdout.is_empty(), "standard output is the protocol's");
     let text = String::from_utf8(output.stderr).unwrap();
-    for name in [
-        "MCP_K8S_NAMESPACE",
-        "MCP_K8S_DEFAULT_MEMORY",
-        "MCP_K8S_MAX_TIMEOUT_S",
-        "--max-timeout-s",
-    ] {
+    for name in ["MCP_K8S_NAMESPACE", "MCP_K8S_DEFAULT_MEMORY", "MCP_K8S_MAX_TIMEOUT_S", "--max-timeout-s"] {
         assert!(text.contains(name), "{name} is not in: {text}");
     }
 }
@@ -177,12 +142,7 @@ fn tools_are_listed_without_a_cluster_or_an_audit_log() {
     let (output, list) = run(home.path(), &["tools", "--allowed-images", "busybox:1.36"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert_eq!(list["tools"][0]["name"], json!("run_job"));
-    assert!(
-        list["tools"][0]["description"]
-            .as_str()
-            .unwrap()
-            .contains("busybox:1.36")
-    );
+    assert!(list["tools"][0]["description"].as_str().unwrap().contains("busybox:1.36"));
     assert!(!home.path().join(".local").exists());
 }
 
@@ -196,29 +156,13 @@ fn a_policy_is_written_out_edited_and_used() {
 
     let data = home.path().join("my-policy/data.yaml");
     let text = std::fs::read_to_string(&data).unwrap();
-    std::fs::write(
-        &data,
-        text.replace("images: []", "images: [\"python:3.12-slim\"]"),
-    )
-    .unwrap();
+    std::fs::write(&data, text.replace("images: []", "images: [\"python:3.12-slim\"]")).unwrap();
     let call = r#"{"image":"python","command":["true"]}"#;
-    let dry = [
-        "call",
-        "run_job",
-        call,
-        "--dry-run",
-        "--policies",
-        "my-policy",
-        "--kubeconfig",
-        "/nonexistent",
-    ];
+    let dry =
+        ["call", "run_job", call, "--dry-run", "--policies", "my-policy", "--kubeconfig", "/nonexistent"];
     let (output, preview) = run(home.path(), &dry);
     assert_eq!(output.status.code(), Some(0), "{preview}");
 
     let (output, _) = run(home.path(), &["policy", "init", "my-policy"]);
-    assert_eq!(
-        output.status.code(),
-        Some(2),
-        "a directory that holds something is not written over"
-    );
+    assert_eq!(output.status.code(), Some(2), "a directory that holds something is not written over");
 }

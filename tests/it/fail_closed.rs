@@ -31,11 +31,7 @@ impl Bystander {
 
     fn session(&self, home: &Path, more: &[&str]) -> Session {
         let kubeconfig = self.kubeconfig.to_str().unwrap();
-        let arguments = [
-            &["--kubeconfig", kubeconfig, "--allowed-images", "busybox:1.36"],
-            more,
-        ]
-        .concat();
+        let arguments = [&["--kubeconfig", kubeconfig, "--allowed-images", "busybox:1.36"], more].concat();
         let mut session = Session::start(home, &arguments);
         session.initialize("2025-06-18");
         session
@@ -60,10 +56,7 @@ fn the_bystander_notices_a_visit() {
         "params": { "name": "run_job", "arguments": call() } }));
     let begun = std::time::Instant::now();
     while !cluster.was_visited() {
-        assert!(
-            begun.elapsed().as_secs() < 30,
-            "an allowed call reaches the cluster"
-        );
+        assert!(begun.elapsed().as_secs() < 30, "an allowed call reaches the cluster");
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
 }
@@ -104,10 +97,7 @@ fn a_full_disk_refuses_calls_and_recovers() {
     assert_refused_unrecorded(&mut session, &cluster);
     disk.empty();
     let text = session.refused(evil);
-    assert!(
-        text.contains("images.not_listed"),
-        "recorded again, so judged again: {text}"
-    );
+    assert!(text.contains("images.not_listed"), "recorded again, so judged again: {text}");
     assert!(!cluster.was_visited());
 }
 
@@ -117,20 +107,12 @@ fn a_read_only_audit_place_stops_the_start() {
     if nix::unistd::geteuid().is_root() {
         let disk = SmallDisk::mount(&home.path().join("disk"));
         disk.read_only();
-        assert_no_start(
-            home.path(),
-            &["--audit", disk.0.join("audit.jsonl").to_str().unwrap()],
-            "audit",
-        );
+        assert_no_start(home.path(), &["--audit", disk.0.join("audit.jsonl").to_str().unwrap()], "audit");
     } else {
         let directory = home.path().join("locked");
         std::fs::create_dir(&directory).unwrap();
         std::fs::set_permissions(&directory, std::fs::Permissions::from_mode(0o500)).unwrap();
-        assert_no_start(
-            home.path(),
-            &["--audit", directory.join("audit.jsonl").to_str().unwrap()],
-            "audit",
-        );
+        assert_no_start(home.path(), &["--audit", directory.join("audit.jsonl").to_str().unwrap()], "audit");
     }
     assert_no_start(home.path(), &["--audit", "/no/such/place/audit.jsonl"], "audit");
 }
@@ -142,10 +124,7 @@ fn a_policy_that_cannot_be_loaded_stops_the_start() {
     for (file, text) in [
         ("main.rego", "package kubepermit\n\ndecision := {"),
         ("data.yaml", "config:\n  images: [a]\n  images: [b]\n"),
-        (
-            "data.yaml",
-            "kubepermit:\n  decision: {allow: true, deny: [], warn: []}\n",
-        ),
+        ("data.yaml", "kubepermit:\n  decision: {allow: true, deny: [], warn: []}\n"),
         ("loop.rego", "package kubepermit.loop\n\na if b\n\nb if a\n"),
     ] {
         let bundle = home.path().join("bundle");
@@ -203,14 +182,7 @@ impl SmallDisk {
     fn mount(at: &Path) -> Self {
         std::fs::create_dir(at).unwrap();
         let options = Some("size=64k");
-        nix::mount::mount(
-            Some("tmpfs"),
-            at,
-            Some("tmpfs"),
-            nix::mount::MsFlags::empty(),
-            options,
-        )
-        .unwrap();
+        nix::mount::mount(Some("tmpfs"), at, Some("tmpfs"), nix::mount::MsFlags::empty(), options).unwrap();
         Self(at.to_owned())
     }
 

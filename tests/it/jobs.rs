@@ -1,5 +1,6 @@
 //! Jobs through the executor's own door: a permit from the policy, a record from the audit log.
 
+mod embedded;
 mod fake;
 mod faults;
 
@@ -78,6 +79,7 @@ pub async fn admitted(arguments: Value) -> (Permit, OpenRecord) {
 pub struct Went {
     pub outcome: JobOutcome,
     pub steps: Vec<Progress>,
+    pub began: Instant,
     pub took: Duration,
 }
 
@@ -100,6 +102,7 @@ pub async fn run(executor: &JobExecutor, arguments: Value, cancel: CancellationT
         .await;
     Went {
         outcome,
+        began,
         took: began.elapsed(),
         steps: steps.into_inner().unwrap(),
     }

@@ -14,11 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The binary under test, with an environment of its own.
 pub(crate) fn kubepermit(home: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kubepermit"));
-    command
-        .env_clear()
-        .env("HOME", home)
-        .env("PATH", "/usr/bin:/bin")
-        .current_dir(home);
+    command.env_clear().env("HOME", home).env("PATH", "/usr/bin:/bin").current_dir(home);
     command
 }
 
@@ -40,12 +36,8 @@ impl Session {
 
     /// Starts any command as a server.
     pub(crate) fn spawn(mut command: Command) -> Self {
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
-            .spawn()
-            .unwrap();
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
         let output = child.stdout.take().unwrap();
         let (sender, lines) = channel();
         std::thread::spawn(move || {
@@ -56,12 +48,7 @@ impl Session {
                 }
             }
         });
-        Self {
-            input: child.stdin.take(),
-            child,
-            lines,
-            next_id: 1,
-        }
+        Self { input: child.stdin.take(), child, lines, next_id: 1 }
     }
 
     /// The handshake of the revisions up to 2025-11-25.
@@ -146,11 +133,7 @@ impl Session {
     pub(crate) fn finish(mut self) -> (ExitStatus, Vec<Value>) {
         drop(self.input.take());
         let status = self.child.wait().unwrap();
-        let rest = self
-            .lines
-            .iter()
-            .map(|line| serde_json::from_str(&line).unwrap())
-            .collect();
+        let rest = self.lines.iter().map(|line| serde_json::from_str(&line).unwrap()).collect();
         (status, rest)
     }
 }
@@ -170,10 +153,7 @@ impl Drop for Session {
 /// Every record of an audit directory or file, in order, with its chain checked by the documented rule.
 pub(crate) fn audit_records(path: &Path) -> Vec<Value> {
     let mut files = if path.is_dir() {
-        std::fs::read_dir(path)
-            .unwrap()
-            .map(|entry| entry.unwrap().path())
-            .collect()
+        std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect()
     } else {
         vec![path.to_owned()]
     };
@@ -182,14 +162,8 @@ pub(crate) fn audit_records(path: &Path) -> Vec<Value> {
     let mut records = Vec::new();
     for file in files {
         let mut text = String::new();
-        std::fs::File::open(file)
-            .unwrap()
-            .read_to_string(&mut text)
-            .unwrap();
-        records.extend(
-            text.lines()
-                .map(|line| serde_json::from_str::<Value>(line).unwrap()),
-        );
+        std::fs::File::open(file).unwrap().read_to_string(&mut text).unwrap();
+        records.extend(text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()));
     }
     records
 }

@@ -51,10 +51,7 @@ fn a_session_from_the_handshake_to_the_end_of_input() {
     assert_eq!(result["exit_code"], json!(0));
     assert_eq!(result["stdout"], json!("hello\n"));
     assert_eq!(result["stderr"], json!(""));
-    assert_eq!(
-        result["truncated"],
-        json!({ "stdout": false, "stderr": false, "artifacts": false })
-    );
+    assert_eq!(result["truncated"], json!({ "stdout": false, "stderr": false, "artifacts": false }));
     assert_eq!(artifacts(&result), [("out.txt".to_owned(), b"data\n".to_vec())]);
 
     let (status, rest) = session.finish();
@@ -84,21 +81,14 @@ fn the_revision_without_a_handshake_is_spoken() {
     });
     let answer = session.request("server/discover", json!({ "_meta": meta }));
     assert!(
-        answer["result"]["supportedVersions"]
-            .as_array()
-            .unwrap()
-            .contains(&json!("2026-07-28")),
+        answer["result"]["supportedVersions"].as_array().unwrap().contains(&json!("2026-07-28")),
         "{answer}"
     );
     let answer = session.request(
         "tools/call",
         json!({ "_meta": meta, "name": "run_job", "arguments": { "image": "busybox", "command": ["echo", "hi"] } }),
     );
-    assert_eq!(
-        answer["result"]["structuredContent"]["stdout"],
-        json!("hi\n"),
-        "{answer}"
-    );
+    assert_eq!(answer["result"]["structuredContent"]["stdout"], json!("hi\n"), "{answer}");
 }
 
 #[test]
@@ -113,10 +103,7 @@ fn an_input_file_comes_back_only_if_it_changed() {
     }));
     assert_eq!(result["status"], json!("succeeded"), "{result}");
     assert_eq!(result["stdout"], json!("same\nfirst\n0\n"));
-    assert_eq!(
-        artifacts(&result),
-        [("deep/er/changed.txt".to_owned(), b"first\nmore\n".to_vec())]
-    );
+    assert_eq!(artifacts(&result), [("deep/er/changed.txt".to_owned(), b"first\nmore\n".to_vec())]);
 }
 
 #[test]
@@ -133,10 +120,7 @@ fn modes_bytes_and_emptiness_survive_the_way_in_and_out() {
         ],
     }));
     assert_eq!(result["status"], json!("succeeded"), "{result}");
-    assert_eq!(
-        artifacts(&result),
-        [("empty.out".to_owned(), vec![]), ("out.bin".to_owned(), bytes)]
-    );
+    assert_eq!(artifacts(&result), [("empty.out".to_owned(), vec![]), ("out.bin".to_owned(), bytes)]);
 }
 
 #[test]
@@ -147,11 +131,7 @@ fn a_non_zero_exit_is_a_result() {
         session.run_job(json!({ "image": "busybox", "command": ["sh", "-c", "echo no >&2; exit 3"] }));
     assert_eq!(result["status"], json!("failed"));
     assert_eq!(result["exit_code"], json!(3));
-    assert_eq!(
-        result["stdout"],
-        json!("no\n"),
-        "standard error is part of the output"
-    );
+    assert_eq!(result["stdout"], json!("no\n"), "standard error is part of the output");
 }
 
 #[test]
@@ -178,10 +158,7 @@ fn a_listed_image_that_does_not_exist_says_so() {
     assert_eq!(result["reason"], json!("image_pull_failed"));
     assert_eq!(result["exit_code"], json!(-1));
     let message = result["message"].as_str().unwrap();
-    assert!(
-        message.contains("ghost:1") && message.contains("not found"),
-        "{message}"
-    );
+    assert!(message.contains("ghost:1") && message.contains("not found"), "{message}");
 }
 
 #[test]
@@ -209,10 +186,7 @@ fn a_refusal_says_which_rule_and_what_to_change() {
         assert!(text.contains(part), "{part} is not in: {text}");
     }
     let text = session.refused(json!({ "image": "busybox" }));
-    assert!(
-        text.contains("schema.required") && text.contains("`command`"),
-        "{text}"
-    );
+    assert!(text.contains("schema.required") && text.contains("`command`"), "{text}");
     let text = session.refused(json!({ "image": "busybox", "command": ["true"], "limits": { "cpu": "1K" } }));
     assert!(text.contains("/limits/cpu"), "{text}");
     let text = session.refused(json!({ "image": "busybox", "command": ["true"], "timeout_s": 86400 }));
@@ -231,10 +205,7 @@ fn repeated_keys_are_refused() {
     assert_eq!(answer["id"], json!("x"));
     assert_eq!(answer["result"]["isError"], json!(true), "{answer}");
     let text = answer["result"]["content"][0]["text"].as_str().unwrap();
-    assert!(
-        text.contains("schema.duplicate_key") && text.contains("/image"),
-        "{text}"
-    );
+    assert!(text.contains("schema.duplicate_key") && text.contains("/image"), "{text}");
 }
 
 #[test]
@@ -247,14 +218,8 @@ fn protocol_faults_are_protocol_errors() {
         code(&session.request("tools/call", json!({ "name": "rm_rf", "arguments": {} }))),
         Some(-32602)
     );
-    assert_eq!(
-        code(&session.request("tools/call", json!({ "arguments": {} }))),
-        Some(-32602)
-    );
-    assert_eq!(
-        code(&session.request("tools/call", json!({ "name": 7 }))),
-        Some(-32602)
-    );
+    assert_eq!(code(&session.request("tools/call", json!({ "arguments": {} }))), Some(-32602));
+    assert_eq!(code(&session.request("tools/call", json!({ "name": 7 }))), Some(-32602));
     assert_eq!(
         code(&session.request("tools/call", json!({ "name": "run_job", "arguments": [1] }))),
         Some(-32602)
@@ -275,53 +240,34 @@ fn a_notification_before_the_handshake_is_no_end() {
     let home = tempfile::tempdir().unwrap();
     let mut session = Session::start(home.path(), &["--embedded"]);
     session.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
-    assert_eq!(
-        session.initialize("2025-06-18")["serverInfo"]["name"],
-        json!("kubepermit")
-    );
+    assert_eq!(session.initialize("2025-06-18")["serverInfo"]["name"], json!("kubepermit"));
 }
 
 #[test]
 fn without_a_cluster_the_handshake_works_and_a_call_says_what_is_missing() {
     let home = tempfile::tempdir().unwrap();
     let missing = home.path().join("no-such-kubeconfig");
-    let arguments = [
-        "--allowed-images",
-        "busybox:1.36",
-        "--kubeconfig",
-        missing.to_str().unwrap(),
-    ];
+    let arguments = ["--allowed-images", "busybox:1.36", "--kubeconfig", missing.to_str().unwrap()];
     let mut session = Session::start(home.path(), &arguments);
     session.initialize("2025-06-18");
-    assert_eq!(
-        session.request("tools/list", json!({}))["result"]["tools"][0]["name"],
-        json!("run_job")
-    );
+    assert_eq!(session.request("tools/list", json!({}))["result"]["tools"][0]["name"], json!("run_job"));
     let result = session.run_job(json!({ "image": "busybox", "command": ["true"] }));
     assert_eq!(result["status"], json!("error"), "{result}");
     assert_eq!(result["reason"], json!("apiserver_unavailable"));
-    assert!(
-        result["message"].as_str().unwrap().contains("no-such-kubeconfig"),
-        "{result}"
-    );
+    assert!(result["message"].as_str().unwrap().contains("no-such-kubeconfig"), "{result}");
 }
 
 #[test]
 fn an_end_of_input_lets_a_short_call_finish() {
     let home = tempfile::tempdir().unwrap();
     let mut session = embedded(home.path(), &[]);
-    session.send(
-        &json!({ "jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": {
+    session.send(&json!({ "jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": {
         "name": "run_job", "arguments": { "image": "busybox", "command": ["sh", "-c", "sleep 1; echo done"] },
-    } }),
-    );
+    } }));
     // No newline after the last message either, as printf leaves it.
     session.send_raw(br#"{"jsonrpc":"2.0","id":10,"method":"ping"}"#);
     let (status, rest) = session.finish();
     assert!(status.success());
     let answered: Vec<&Value> = rest.iter().map(|message| &message["id"]).collect();
-    assert!(
-        answered.contains(&&json!(9)) && answered.contains(&&json!(10)),
-        "{rest:?}"
-    );
+    assert!(answered.contains(&&json!(9)) && answered.contains(&&json!(10)), "{rest:?}");
 }

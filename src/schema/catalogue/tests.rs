@@ -6,19 +6,13 @@ use super::*;
 use crate::schema::Arguments;
 
 fn admit(arguments: Value) -> Result<ToolCall, Refusal> {
-    Catalogue::load()
-        .unwrap()
-        .admit(DecisionId::mint(), "run_job", arguments)
+    Catalogue::load().unwrap().admit(DecisionId::mint(), "run_job", arguments)
 }
 
 fn codes(arguments: Value) -> Vec<(String, String)> {
     let refusal = admit(arguments).unwrap_err();
     assert_eq!(refusal.stage, Stage::Schema);
-    refusal
-        .reasons
-        .into_iter()
-        .map(|reason| (reason.code, reason.field))
-        .collect()
+    refusal.reasons.into_iter().map(|reason| (reason.code, reason.field)).collect()
 }
 
 #[test]
@@ -43,41 +37,13 @@ fn each_fault_names_its_path_and_rule() {
     let cases = [
         (json!({ "image": "a" }), "schema.required", ""),
         (json!({ "image": 1, "command": ["a"] }), "schema.type", "/image"),
-        (
-            json!({ "image": "", "command": ["a"] }),
-            "schema.minLength",
-            "/image",
-        ),
-        (
-            json!({ "image": "a", "command": [] }),
-            "schema.minItems",
-            "/command",
-        ),
-        (
-            json!({ "image": "a", "command": ["a"], "context": "prod" }),
-            "schema.additionalProperties",
-            "",
-        ),
-        (
-            json!({ "image": "a", "command": ["a"], "env": { "A": 1 } }),
-            "schema.type",
-            "/env/A",
-        ),
-        (
-            json!({ "image": "a", "command": ["a"], "timeout_s": -1 }),
-            "schema.minimum",
-            "/timeout_s",
-        ),
-        (
-            json!({ "image": "a", "command": ["a"], "timeout_s": 1.5 }),
-            "schema.type",
-            "/timeout_s",
-        ),
-        (
-            json!({ "image": "a", "command": ["a"], "timeout_s": 1e300 }),
-            "schema.maximum",
-            "/timeout_s",
-        ),
+        (json!({ "image": "", "command": ["a"] }), "schema.minLength", "/image"),
+        (json!({ "image": "a", "command": [] }), "schema.minItems", "/command"),
+        (json!({ "image": "a", "command": ["a"], "context": "prod" }), "schema.additionalProperties", ""),
+        (json!({ "image": "a", "command": ["a"], "env": { "A": 1 } }), "schema.type", "/env/A"),
+        (json!({ "image": "a", "command": ["a"], "timeout_s": -1 }), "schema.minimum", "/timeout_s"),
+        (json!({ "image": "a", "command": ["a"], "timeout_s": 1.5 }), "schema.type", "/timeout_s"),
+        (json!({ "image": "a", "command": ["a"], "timeout_s": 1e300 }), "schema.maximum", "/timeout_s"),
         (
             json!({ "image": "a", "command": ["a"], "files": [{ "path": "x", "content_b64": "*" }] }),
             "schema.base64",
@@ -87,11 +53,7 @@ fn each_fault_names_its_path_and_rule() {
         (json!(null), "schema.type", ""),
     ];
     for (arguments, code, field) in cases {
-        assert_eq!(
-            codes(arguments.clone()),
-            [(code.to_owned(), field.to_owned())],
-            "{arguments}"
-        );
+        assert_eq!(codes(arguments.clone()), [(code.to_owned(), field.to_owned())], "{arguments}");
     }
 }
 
@@ -139,27 +101,9 @@ fn a_schema_that_does_not_compile_stops_the_start() {
     one_tool(|_| {}).unwrap();
     let error =
         one_tool(|tool| tool["inputSchema"]["properties"]["image"]["type"] = json!("strin")).unwrap_err();
-    assert!(
-        matches!(
-            &error,
-            CatalogueError::Schema {
-                schema: "inputSchema",
-                ..
-            }
-        ),
-        "{error}"
-    );
+    assert!(matches!(&error, CatalogueError::Schema { schema: "inputSchema", .. }), "{error}");
     let error = one_tool(|tool| tool["outputSchema"]["type"] = json!(7)).unwrap_err();
-    assert!(
-        matches!(
-            &error,
-            CatalogueError::Schema {
-                schema: "outputSchema",
-                ..
-            }
-        ),
-        "{error}"
-    );
+    assert!(matches!(&error, CatalogueError::Schema { schema: "outputSchema", .. }), "{error}");
     // Nothing is fetched to make sense of a schema.
     let error = one_tool(|tool| {
         tool["inputSchema"]["properties"]["image"] = json!({ "$ref": "http://127.0.0.1:9/image.json" });
@@ -181,22 +125,11 @@ fn a_validator_that_gives_up_refuses() {
     .unwrap();
     let image = format!("{}b", "a".repeat(400));
     let refusal = catalogue
-        .admit(
-            DecisionId::mint(),
-            "run_job",
-            json!({ "image": image, "command": ["a"] }),
-        )
+        .admit(DecisionId::mint(), "run_job", json!({ "image": image, "command": ["a"] }))
         .unwrap_err();
     let reason = refusal.reasons.first().unwrap();
-    assert_eq!(
-        (reason.code.as_str(), reason.field.as_str()),
-        ("schema.pattern", "/image")
-    );
-    assert!(
-        reason.message.contains("could not be checked"),
-        "{}",
-        reason.message
-    );
+    assert_eq!((reason.code.as_str(), reason.field.as_str()), ("schema.pattern", "/image"));
+    assert!(reason.message.contains("could not be checked"), "{}", reason.message);
 }
 
 /// What the clients that people use accept: one schema outside it disables every tool (see the MCP clients'
@@ -204,29 +137,15 @@ fn a_validator_that_gives_up_refuses() {
 #[test]
 fn schemas_survive_every_client() {
     fn walk(at: &str, schema: &Value) {
-        let object = schema
-            .as_object()
-            .unwrap_or_else(|| panic!("{at}: boolean subschema"));
-        for banned in [
-            "$ref",
-            "$defs",
-            "oneOf",
-            "anyOf",
-            "allOf",
-            "not",
-            "if",
-            "patternProperties",
-            "format",
-        ] {
+        let object = schema.as_object().unwrap_or_else(|| panic!("{at}: boolean subschema"));
+        for banned in ["$ref", "$defs", "oneOf", "anyOf", "allOf", "not", "if", "patternProperties", "format"]
+        {
             assert!(!object.contains_key(banned), "{at}: {banned}");
         }
-        let kind = object["type"]
-            .as_str()
-            .unwrap_or_else(|| panic!("{at}: type is not one string"));
+        let kind = object["type"].as_str().unwrap_or_else(|| panic!("{at}: type is not one string"));
         if kind == "object" {
-            let properties = object["properties"]
-                .as_object()
-                .unwrap_or_else(|| panic!("{at}: no properties"));
+            let properties =
+                object["properties"].as_object().unwrap_or_else(|| panic!("{at}: no properties"));
             for (name, property) in properties {
                 walk(&format!("{at}/{name}"), property);
             }
@@ -244,19 +163,9 @@ fn schemas_survive_every_client() {
     let mut seen = 0;
     for tool in catalogue.definitions() {
         assert!(tool.name.len() <= 64);
-        assert!(
-            tool.name
-                .chars()
-                .all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
-        );
-        walk(
-            &format!("{}.in", tool.name),
-            &Value::Object(tool.input_schema.clone()),
-        );
-        walk(
-            &format!("{}.out", tool.name),
-            &Value::Object(tool.output_schema.clone()),
-        );
+        assert!(tool.name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-'));
+        walk(&format!("{}.in", tool.name), &Value::Object(tool.input_schema.clone()));
+        walk(&format!("{}.out", tool.name), &Value::Object(tool.output_schema.clone()));
         seen += 1;
     }
     assert!(seen > 0);

@@ -165,6 +165,8 @@ async fn a_plain_job_comes_back_whole_and_is_deleted() {
     let deletion = &fake.deletions()[0];
     assert_eq!(deletion["propagationPolicy"], "Background");
     assert_eq!(deletion["preconditions"]["uid"], JOB_UID);
+    let agent = format!("kubepermit/{}", env!("CARGO_PKG_VERSION"));
+    assert_eq!(fake.agents(), [Some(agent)].into());
     // The log is read before anything is deleted.
     let requests = fake.requests();
     let at = |what: &str| {
@@ -179,11 +181,16 @@ async fn a_plain_job_comes_back_whole_and_is_deleted() {
 #[tokio::test]
 async fn a_job_that_is_over_before_it_is_seen_comes_back_whole() {
     let (_, went) = play(Script {
-        acts: vec![ended(0)],
+        acts: vec![waiting("ContainerCreating", ""), Act::Wait(400), ended(0)],
         ..plain()
     })
     .await;
     assert_whole(&went);
+    assert!(!went.steps.contains(&Progress::Running));
+    assert!(
+        went.outcome.duration < Duration::from_millis(200),
+        "not counted from the call"
+    );
 }
 
 #[tokio::test]
@@ -221,6 +228,17 @@ async fn a_list_that_hangs_does_not_stop_the_watch() {
     let (_, went) = play(script).await;
     assert_whole(&went);
     assert!(went.took < Duration::from_secs(3), "{:?}", went.took);
+}
+
+#[tokio::test]
+async fn a_pod_with_the_label_but_another_owner_is_not_the_jobs() {
+    let (_, went) = play(Script {
+        decoy: true,
+        ..plain()
+    })
+    .await;
+    assert_whole(&went);
+    assert!(went.steps.contains(&Progress::Running));
 }
 
 #[tokio::test]
@@ -580,6 +598,9 @@ async fn input_files_arrive_as_an_archive_and_do_not_come_back() {
     let (fake, went) = play_call(script, with_files(), limits()).await;
     assert_eq!(went.outcome.status, Status::Succeeded, "{:?}", went.outcome);
     assert!(went.outcome.artifacts.is_empty() && !went.outcome.truncated.artifacts);
+    assert_eq!(went.outcome.output, "hello\n");
+    // The end of standard input was sent: the other side did not have to give up waiting for it.
+    assert!(went.took < Duration::from_secs(5), "{:?}", went.took);
     assert!(went.steps.contains(&Progress::Injecting));
     let input = fake.input();
     let mut archive = tar::Archive::new(input.as_slice());
@@ -597,13 +618,13 @@ async fn input_files_arrive_as_an_archive_and_do_not_come_back() {
 #[tokio::test]
 async fn a_lost_injection_is_judged_by_the_pod() {
     let done = Act::Status(json!({
-        "phase": "Running",
+        "phase": "Pending",
         "initContainerStatuses": [container("inject", json!({ "terminated": { "exitCode": 0 } }))],
-        "containerStatuses": [container("main", json!({ "running": {} })), container("helper", json!({ "running": {} }))],
+        "containerStatuses": [container("main", json!({ "waiting": { "reason": "PodInitializing" } }))],
     }));
     let script = Script {
         acts: vec![awaiting_files()],
-        after_input: vec![done, Act::Wait(300), ended(0)],
+        after_input: vec![done, Act::Wait(600), running(), ended(0)],
         exec: [
             ("inject", vec![Exec::SwallowAndBreak]),
             ("helper", vec![Exec::Output(archive("out.txt", b"data"))]),
@@ -662,7 +683,7 @@ async fn a_cancelled_job_is_deleted_and_has_one_outcome() {
 async fn a_cancelled_creation_leaves_nothing_behind() {
     let fake = Fake::start(Script {
         acts: vec![running()],
-        create: [Fault::Silence].into(),
+        create: [Fault::Late(700)].into(),
         ..plain()
     })
     .await;
@@ -674,7 +695,15 @@ async fn a_cancelled_creation_leaves_nothing_behind() {
     };
     let (went, ()) = tokio::join!(run(&executor, call(), cancel.clone()), soon);
     assert_error(&went, Reason::Cancelled, "cancelled");
-    until_deleted(&fake).await;
+    // The Job appears only after the call was answered or the answer was waited for.
+    while fake.deletions().is_empty() {
+        assert!(
+            went.began.elapsed() < Duration::from_secs(10),
+            "the Job was left behind"
+        );
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(!fake.job_exists());
 }
 
 #[tokio::test]
