@@ -124,10 +124,20 @@ impl Controller {
         due
     }
 
-    /// After a storm of changes: looks at everything.
+    /// After a storm of changes: looks at everything, also at pods whose Job went unseen.
     fn observe_all(&mut self) -> BTreeSet<Key> {
         let (jobs, jobs_seen) = self.cluster.store.jobs.list(None);
-        self.seen = (jobs_seen, self.cluster.store.pods.version());
+        let (pods, pods_seen) = self.cluster.store.pods.list(None);
+        self.seen = (jobs_seen, pods_seen);
+        let alive: BTreeSet<&str> = jobs
+            .iter()
+            .filter_map(|job| job.metadata.uid.as_deref())
+            .collect();
+        for pod in &pods {
+            if pods::owner(pod).is_some_and(|owner| !alive.contains(owner.uid.as_str())) {
+                delete_pod(&self.cluster.store, pod, None);
+            }
+        }
         jobs.iter()
             .map(|job| key(&job.metadata.namespace, &job.metadata.name))
             .collect()

@@ -24,10 +24,14 @@ mod waiting;
 const NAMESPACE: &str = "jobs";
 
 async fn cluster() -> Embedded {
+    start(false).await
+}
+
+async fn start(unconfined: bool) -> Embedded {
     let options = EmbeddedOptions {
         namespaces: vec![NAMESPACE.to_owned()],
         launcher: PathBuf::from(env!("CARGO_BIN_EXE_kubepermit")),
-        unconfined: false,
+        unconfined,
     };
     Embedded::start(options).await.unwrap()
 }

@@ -58,7 +58,15 @@ fn params(stdin: bool) -> AttachParams {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tar_streams_go_in_and_out() {
-    let cluster = cluster().await;
+    tar_through(cluster().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn paths_in_an_argv_work_without_confinement() {
+    tar_through(start(true).await).await;
+}
+
+async fn tar_through(cluster: Embedded) {
     let client = client(&cluster).await;
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
     let pod = running(&client, "tar").await;

@@ -46,7 +46,9 @@ async fn a_job_runs_to_its_end() {
 
     jobs.delete("hello", &DeleteParams::background()).await.unwrap();
     assert!(jobs.get_opt("hello").await.unwrap().is_none());
+    let started = Instant::now();
     while pods.get_opt(&name).await.unwrap().is_some() {
+        assert!(started.elapsed() < Duration::from_secs(5));
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     cluster.stop().await;
@@ -401,4 +403,45 @@ async fn more_than_one_pod() {
     create(&jobs, &wanted).await;
     let done = job_when(&client, "three", "Complete").await;
     assert_eq!(done.status.unwrap().succeeded, Some(3));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_brings_its_own_commands() {
+    if !Embedded::images().iter().any(|image| image == "python:3.12-slim") {
+        eprintln!("skipped: this machine has no python3");
+        return;
+    }
+    for unconfined in [false, true] {
+        let cluster = start(unconfined).await;
+        let client = client(&cluster).await;
+        let jobs: Api<Job> = Api::namespaced(client.clone(), NAMESPACE);
+        let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
+        let mut wanted = job("python", &["python", "-c", "print(6 * 7)"]);
+        wanted["spec"]["template"]["spec"]["containers"][0]["image"] = json!("python:3.12-slim");
+        create(&jobs, &wanted).await;
+        let pod = pod_when(&client, "python", has_ended).await;
+        let log = pods
+            .logs(&pod.metadata.name.unwrap(), &LogParams::default())
+            .await
+            .unwrap();
+        assert_eq!(log, "42\n", "unconfined: {unconfined}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sidecar_runs_beside_the_others_and_ends_after_them() {
+    let cluster = cluster().await;
+    let client = client(&cluster).await;
+    let jobs: Api<Job> = Api::namespaced(client.clone(), NAMESPACE);
+    let mut wanted = job("sidecar", &["sh", "-c", "sleep 0.1; exit 0"]);
+    wanted["spec"]["template"]["spec"]["initContainers"] = json!([
+        {"name": "side", "image": "busybox:1.36", "restartPolicy": "Always",
+         "command": ["sh", "-c", "trap 'exit 0' TERM; while :; do sleep 0.02; done"]},
+        {"name": "next", "image": "busybox:1.36", "command": ["true"]},
+    ]);
+    create(&jobs, &wanted).await;
+    let pod = pod_when(&client, "sidecar", has_ended).await;
+    assert_eq!(phase(&pod), "Succeeded", "{:?}", pod.status);
+    assert!(terminated(&pod, "side").finished_at >= terminated(&pod, "main").finished_at);
+    job_when(&client, "sidecar", "Complete").await;
 }
