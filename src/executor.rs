@@ -69,12 +69,7 @@ impl JobLimits {
     /// The given caps, and the budgets from which the Job's own deadline was made.
     #[must_use]
     pub fn new(max_output_bytes: u64, max_artifact_bytes: u64) -> Self {
-        Self {
-            max_output_bytes,
-            max_artifact_bytes,
-            budgets: Budgets::JOB,
-            graces: Graces::default(),
-        }
+        Self { max_output_bytes, max_artifact_bytes, budgets: Budgets::JOB, graces: Graces::default() }
     }
 }
 
@@ -90,11 +85,7 @@ impl JobExecutor {
     /// An executor for `cluster`. Nothing is connected yet.
     #[must_use]
     pub fn new(cluster: Arc<Cluster>, limits: JobLimits) -> Self {
-        Self {
-            cluster,
-            limits,
-            deletions: TaskTracker::new(),
-        }
+        Self { cluster, limits, deletions: TaskTracker::new() }
     }
 
     /// Carries an admitted plan out, and gives how it ended. `record` proves that the decision is durable.
@@ -176,12 +167,7 @@ impl JobExecutor {
 impl JobOutcome {
     /// A job that never came to be.
     fn error(reason: Reason, message: impl Into<String>) -> Self {
-        let Ended {
-            status,
-            reason,
-            exit_code,
-            message,
-        } = Ended::error(reason, message);
+        let Ended { status, reason, exit_code, message } = Ended::error(reason, message);
         Self {
             status,
             reason,

@@ -34,11 +34,7 @@ pub fn write(
             "context": {"cluster": CONTEXT, "user": CONTEXT, "namespace": namespace},
         }],
     });
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&path)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
     file.write_all(config.to_string().as_bytes())?;
     Ok(path)
 }

@@ -31,22 +31,12 @@ pub(crate) async fn inject(
     deadline: Instant,
 ) -> Result<(), Ended> {
     let failed = |message: String| {
-        Ended::error(
-            Reason::InjectFailed,
-            format!("the input files could not be placed: {message}"),
-        )
+        Ended::error(Reason::InjectFailed, format!("the input files could not be placed: {message}"))
     };
-    let mtime = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_secs());
+    let mtime = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let archive = pack(plan.files(), mtime).map_err(|error| failed(error.to_string()))?;
     let script = script(READY_FILE);
-    let command = Command {
-        pods,
-        pod,
-        container: INJECT,
-        argv: &["sh", "-c", &script, plan.workdir()],
-    };
+    let command = Command { pods, pod, container: INJECT, argv: &["sh", "-c", &script, plan.workdir()] };
     let mut message = String::new();
     for attempt in 1..=ATTEMPTS {
         let retry = match command.send(&archive, deadline).await {
@@ -153,7 +143,8 @@ mod tests {
 
     #[test]
     fn modes_survive_busybox() {
-        let Some(busybox) = ["/bin/busybox", "/usr/bin/busybox"].map(PathBuf::from).into_iter().find(|at| at.exists())
+        let Some(busybox) =
+            ["/bin/busybox", "/usr/bin/busybox"].map(PathBuf::from).into_iter().find(|at| at.exists())
         else {
             eprintln!("there is no busybox on this machine");
             return;

@@ -69,9 +69,7 @@ fn job(plan: &JobPlan) -> Value {
 
 /// Whole seconds, rounded up: a ceiling must not be passed by a fraction.
 fn seconds(duration: Duration) -> u64 {
-    duration
-        .as_secs()
-        .saturating_add(u64::from(duration.subsec_nanos() > 0))
+    duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0))
 }
 
 #[cfg(test)]

@@ -14,7 +14,8 @@ use kubepermit::schema::{Catalogue, ToolCall};
 use serde_json::json;
 
 fn policy(images: usize) -> Policy {
-    let mut listed: Vec<String> = (1..images).map(|n| format!("registry.example.com/team-{n}/tool:{n}")).collect();
+    let mut listed: Vec<String> =
+        (1..images).map(|n| format!("registry.example.com/team-{n}/tool:{n}")).collect();
     listed.push("python:3.12-slim".to_owned());
     let overlay = Overlay { images: Some(listed), ..Overlay::default() };
     Policy::load(&BundleSource::BuiltIn, &overlay).unwrap()
@@ -55,7 +56,10 @@ fn decisions(c: &mut Criterion) {
         for (what, image) in [("allowed", "python:3.12-slim"), ("denied", "evil:1")] {
             let call = call(&catalogue, image);
             let plan = || plan::plan(&call, &settings(), &policy.images_for(&[])).unwrap();
-            assert_eq!(matches!(judge(&policy, &caller, &call, plan()), Verdict::Allow(_)), what == "allowed");
+            assert_eq!(
+                matches!(judge(&policy, &caller, &call, plan()), Verdict::Allow(_)),
+                what == "allowed"
+            );
             group.bench_function(format!("{what}, {images} images"), |b| {
                 b.iter_batched(plan, |plan| judge(&policy, &caller, &call, plan), BatchSize::SmallInput);
             });
@@ -71,7 +75,9 @@ fn plans(c: &mut Criterion) {
     let settings = settings();
     c.bench_function("schema stage", |b| b.iter(|| call(&catalogue, "python:3.12-slim")));
     let call = call(&catalogue, "python:3.12-slim");
-    c.bench_function("plan stage, 100000 images", |b| b.iter(|| plan::plan(&call, &settings, &images).unwrap()));
+    c.bench_function("plan stage, 100000 images", |b| {
+        b.iter(|| plan::plan(&call, &settings, &images).unwrap())
+    });
 }
 
 criterion_group!(benches, decisions, plans);
