@@ -142,6 +142,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::print_stderr, reason = "a test says why it skips")]
     fn modes_survive_busybox() {
         let Some(busybox) =
             ["/bin/busybox", "/usr/bin/busybox"].map(PathBuf::from).into_iter().find(|at| at.exists())
