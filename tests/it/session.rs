@@ -124,6 +124,11 @@ impl Session {
         }
     }
 
+    /// The server's process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Closes the input and waits for the end; what was still written must be JSON-RPC too.
     pub(crate) fn finish(mut self) -> (ExitStatus, Vec<Value>) {
         drop(self.input.take());
