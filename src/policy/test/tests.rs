@@ -98,6 +98,22 @@ fn a_suite_cannot_pass_emptily() {
     }
 }
 
+/// Printing it, or only dropping it, takes stack for each level, and the stack here is anyone's.
+#[test]
+fn a_value_that_is_nested_deep_stays_where_it_was_made() {
+    let value = |n| {
+        format!(
+            "test_a := x{n} if {{\nx0 := 1\n{}}}",
+            (0..n).map(|i| format!("x{} := [x{i}]\n", i + 1)).collect::<String>()
+        )
+    };
+    assert!(matches!(outcome_of(&value(60)), TestOutcome::Fail(_)));
+    assert_eq!(
+        outcome_of(&value(70)),
+        TestOutcome::Error("the value is nested deeper than 64 levels".to_owned())
+    );
+}
+
 #[test]
 fn a_helper_is_used() {
     let helper = ("tests/helpers.rego", "package good_test\nyes := true\nwith_yes(x) := [x, yes]\n");
