@@ -10,7 +10,7 @@ use crate::config::{self, AuditChoice, ClusterChoice, Config};
 use crate::embedded::{Embedded, EmbeddedOptions};
 use crate::executor::{Cluster, ClusterSource, JobExecutor, JobLimits};
 use crate::pipeline::Gateway;
-use crate::plan::JobSettings;
+use crate::plan::{JobSettings, KubectlSettings, Settings};
 use crate::policy::{BundleSource, Overlay, Policy};
 use crate::schema::Catalogue;
 
@@ -49,7 +49,7 @@ impl App {
         }
         let cluster = Arc::new(Cluster::new(source(&config, embedded.as_ref())));
         let limits = JobLimits::new(config.max_output_bytes, config.max_artifact_bytes);
-        let settings = job_settings(&config, &policy);
+        let settings = Settings { jobs: job_settings(&config, &policy), kubectl: kubectl_settings() };
         let executor = JobExecutor::new(cluster, limits);
         let gateway = Arc::new(Gateway::new(catalogue, settings, policy, audit, executor));
         Ok(Self { gateway, embedded, notices })
@@ -156,4 +156,8 @@ fn job_settings(config: &Config, policy: &Policy) -> JobSettings {
         user: POD_USER,
         profile: policy.pod_profile(),
     }
+}
+
+fn kubectl_settings() -> KubectlSettings {
+    KubectlSettings { context: String::new(), cache_dir: String::new(), request_timeout_s: 20 }
 }

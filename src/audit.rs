@@ -117,14 +117,7 @@ impl Audit {
         }
         let queue = writer::spawn(log)?;
         let slots = Arc::new(Semaphore::new(writer::SLOTS));
-        Ok(Self {
-            shared: Arc::new(Shared {
-                queue,
-                slots,
-                location,
-                options,
-            }),
-        })
+        Ok(Self { shared: Arc::new(Shared { queue, slots, location, options }) })
     }
 
     /// The log's name for messages: a path, or `stderr`.
@@ -144,12 +137,8 @@ impl Audit {
         shared
             .in_time(async {
                 let slot = shared.slot().await?;
-                let open = OpenRecord {
-                    shared: Arc::clone(shared),
-                    decision_id,
-                    slot: Some(slot),
-                    armed: false,
-                };
+                let open =
+                    OpenRecord { shared: Arc::clone(shared), decision_id, slot: Some(slot), armed: false };
                 let (reply, answer) = oneshot::channel();
                 shared.send(Request::Admit { members, open, reply })?;
                 answer.await.map_err(|_| shared.stopped())?
@@ -197,19 +186,12 @@ impl Shared {
     }
 
     async fn slot(&self) -> Result<OwnedSemaphorePermit, AuditError> {
-        Arc::clone(&self.slots)
-            .acquire_owned()
-            .await
-            .map_err(|_| self.stopped())
+        Arc::clone(&self.slots).acquire_owned().await.map_err(|_| self.stopped())
     }
 
     async fn record(&self, members: Vec<u8>, slot: OwnedSemaphorePermit) -> Result<(), AuditError> {
         let (reply, answer) = oneshot::channel();
-        self.send(Request::Record {
-            members,
-            slot,
-            reply: Some(reply),
-        })?;
+        self.send(Request::Record { members, slot, reply: Some(reply) })?;
         answer.await.map_err(|_| self.stopped())?
     }
 
@@ -221,17 +203,12 @@ impl Shared {
         let after = self.options.commit_deadline;
         match tokio::time::timeout(after, work).await {
             Ok(done) => done,
-            Err(_) => Err(AuditError::Deadline {
-                location: self.location.clone(),
-                after,
-            }),
+            Err(_) => Err(AuditError::Deadline { location: self.location.clone(), after }),
         }
     }
 
     fn stopped(&self) -> AuditError {
-        AuditError::Stopped {
-            location: self.location.clone(),
-        }
+        AuditError::Stopped { location: self.location.clone() }
     }
 }
 
@@ -288,13 +265,9 @@ impl Drop for OpenRecord {
         if !self.armed {
             return;
         }
-        let sent = self.outcome(&OutcomeSummary::abandoned()).and_then(|members| {
-            self.shared.send(Request::Record {
-                members,
-                slot,
-                reply: None,
-            })
-        });
+        let sent = self
+            .outcome(&OutcomeSummary::abandoned())
+            .and_then(|members| self.shared.send(Request::Record { members, slot, reply: None }));
         if let Err(error) = sent {
             tracing::error!(decision_id = %self.decision_id, error = &error as &dyn std::error::Error, "an abandoned call has no outcome record");
         }
@@ -303,16 +276,12 @@ impl Drop for OpenRecord {
 
 impl fmt::Debug for OpenRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OpenRecord")
-            .field("decision_id", &self.decision_id)
-            .finish_non_exhaustive()
+        f.debug_struct("OpenRecord").field("decision_id", &self.decision_id).finish_non_exhaustive()
     }
 }
 
 impl fmt::Debug for Audit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Audit")
-            .field("location", &self.shared.location)
-            .finish_non_exhaustive()
+        f.debug_struct("Audit").field("location", &self.shared.location).finish_non_exhaustive()
     }
 }

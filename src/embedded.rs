@@ -86,13 +86,9 @@ impl Embedded {
     /// When its directory or its listener cannot be made, or its containers cannot be run as wanted.
     pub async fn start(options: EmbeddedOptions) -> Result<Self, EmbeddedError> {
         // The directory's mode is 0700: nobody else sees the pods' files or the token.
-        let directory = tempfile::Builder::new()
-            .prefix("kubepermit-")
-            .tempdir()
-            .map_err(EmbeddedError::Directory)?;
-        let listener = TcpListener::bind(("127.0.0.1", 0))
-            .await
-            .map_err(EmbeddedError::Listen)?;
+        let directory =
+            tempfile::Builder::new().prefix("kubepermit-").tempdir().map_err(EmbeddedError::Directory)?;
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(EmbeddedError::Listen)?;
         let address = listener.local_addr().map_err(EmbeddedError::Listen)?;
         let links = link_programs(directory.path()).map_err(EmbeddedError::Directory)?;
         let token = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
@@ -103,9 +99,7 @@ impl Embedded {
             let found = Sandbox::try_out(&options.launcher, Confinement::Unconfined).await;
             found.map_err(EmbeddedError::Run)?
         } else {
-            Sandbox::probe(&options.launcher)
-                .await
-                .map_err(EmbeddedError::Confine)?
+            Sandbox::probe(&options.launcher).await.map_err(EmbeddedError::Confine)?
         };
         let machine = Machine::measure();
         let cluster = Arc::new(Cluster {
@@ -119,17 +113,11 @@ impl Embedded {
         });
         populate(&cluster, &options.namespaces);
         let router = api::router(&cluster);
-        cluster
-            .tasks
-            .spawn(server::run(Arc::clone(&cluster), listener, router));
+        cluster.tasks.spawn(server::run(Arc::clone(&cluster), listener, router));
         cluster.tasks.spawn(kubelet::run(Arc::clone(&cluster)));
         cluster.tasks.spawn(controller::run(Arc::clone(&cluster)));
         tracing::debug!(%address, "the embedded cluster listens");
-        Ok(Self {
-            cluster,
-            kubeconfig,
-            directory: Some(directory),
-        })
+        Ok(Self { cluster, kubeconfig, directory: Some(directory) })
     }
 
     /// The kubeconfig file that leads to it.
@@ -192,21 +180,11 @@ fn populate(cluster: &Cluster, namespaces: &[String]) {
     let names: BTreeSet<&str> = namespaces.iter().map(String::as_str).chain(["default"]).collect();
     for name in names {
         let labels = BTreeMap::from([("kubernetes.io/metadata.name".to_owned(), name.to_owned())]);
-        let metadata = ObjectMeta {
-            name: Some(name.to_owned()),
-            labels: Some(labels),
-            ..ObjectMeta::default()
-        };
-        let status = Some(NamespaceStatus {
-            phase: Some("Active".to_owned()),
-            conditions: None,
-        });
+        let metadata =
+            ObjectMeta { name: Some(name.to_owned()), labels: Some(labels), ..ObjectMeta::default() };
+        let status = Some(NamespaceStatus { phase: Some("Active".to_owned()), conditions: None });
         // The set has no name twice.
-        let _ = cluster.store.namespaces.create(Namespace {
-            metadata,
-            spec: None,
-            status,
-        });
+        let _ = cluster.store.namespaces.create(Namespace { metadata, spec: None, status });
     }
     let _ = cluster.store.nodes.create(cluster.machine.node());
 }

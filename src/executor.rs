@@ -68,12 +68,7 @@ impl JobLimits {
     /// The given caps, and the budgets from which the Job's own deadline was made.
     #[must_use]
     pub fn new(max_output_bytes: u64, max_artifact_bytes: u64) -> Self {
-        Self {
-            max_output_bytes,
-            max_artifact_bytes,
-            budgets: Budgets::JOB,
-            graces: Graces::default(),
-        }
+        Self { max_output_bytes, max_artifact_bytes, budgets: Budgets::JOB, graces: Graces::default() }
     }
 }
 
@@ -89,11 +84,7 @@ impl JobExecutor {
     /// An executor for `cluster`. Nothing is connected yet.
     #[must_use]
     pub fn new(cluster: Arc<Cluster>, limits: JobLimits) -> Self {
-        Self {
-            cluster,
-            limits,
-            deletions: TaskTracker::new(),
-        }
+        Self { cluster, limits, deletions: TaskTracker::new() }
     }
 
     /// Carries an admitted plan out, and gives how it ended. `record` proves that the decision is durable.
@@ -107,7 +98,12 @@ impl JobExecutor {
         progress: &(dyn Fn(Progress) + Send + Sync),
         cancel: CancellationToken,
     ) -> JobOutcome {
-        let Plan::Job(plan) = permit.into_plan();
+        let plan = match permit.into_plan() {
+            Plan::Job(plan) => plan,
+            Plan::Kubectl(_) => {
+                return JobOutcome::error(Reason::ApiserverUnavailable, "reads do not run yet");
+            }
+        };
         if record.decision_id() != plan.id() {
             return JobOutcome::error(
                 Reason::AdmissionDenied,
@@ -175,12 +171,7 @@ impl JobExecutor {
 impl JobOutcome {
     /// A job that never came to be.
     fn error(reason: Reason, message: impl Into<String>) -> Self {
-        let Ended {
-            status,
-            reason,
-            exit_code,
-            message,
-        } = Ended::error(reason, message);
+        let Ended { status, reason, exit_code, message } = Ended::error(reason, message);
         Self {
             status,
             reason,

@@ -27,11 +27,7 @@ impl Tail {
     /// An empty tail of at most `cap` bytes.
     #[must_use]
     pub fn new(cap: usize) -> Self {
-        Self {
-            cap,
-            kept: VecDeque::new(),
-            dropped: 0,
-        }
+        Self { cap, kept: VecDeque::new(), dropped: 0 }
     }
 
     /// Appends the next bytes of the stream.
@@ -59,28 +55,17 @@ impl Tail {
     #[must_use]
     pub fn finish(mut self) -> Text {
         let bytes: &[u8] = self.kept.make_contiguous();
-        let split = if self.dropped > 0 {
-            split_character(bytes)
-        } else {
-            0
-        };
+        let split = if self.dropped > 0 { split_character(bytes) } else { 0 };
         let (cut, bytes) = bytes.split_at(split);
         let (text, cut_more) = lossy_within(bytes, self.cap);
-        Text {
-            text,
-            omitted_bytes: self.dropped + (cut.len() + cut_more) as u64,
-        }
+        Text { text, omitted_bytes: self.dropped + (cut.len() + cut_more) as u64 }
     }
 }
 
 /// How many bytes at the start may be the rest of a character whose first byte is gone. A character of UTF-8
 /// has at most three continuation bytes (RFC 3629, section 3).
 fn split_character(bytes: &[u8]) -> usize {
-    bytes
-        .iter()
-        .take(3)
-        .take_while(|byte| (0x80..0xc0).contains(*byte))
-        .count()
+    bytes.iter().take(3).take_while(|byte| (0x80..0xc0).contains(*byte)).count()
 }
 
 /// Decodes `bytes` into at most `cap` bytes of text, leaving out the head where replacements make it too long.
@@ -89,14 +74,7 @@ fn lossy_within(bytes: &[u8], cap: usize) -> (String, usize) {
     let replacement = char::REPLACEMENT_CHARACTER.len_utf8();
     let decoded: usize = bytes
         .utf8_chunks()
-        .map(|chunk| {
-            chunk.valid().len()
-                + if chunk.invalid().is_empty() {
-                    0
-                } else {
-                    replacement
-                }
-        })
+        .map(|chunk| chunk.valid().len() + if chunk.invalid().is_empty() { 0 } else { replacement })
         .sum();
     let mut excess = decoded.saturating_sub(cap);
     let mut text = String::with_capacity(decoded.min(cap));
@@ -158,11 +136,7 @@ mod tests {
             (6, &[b"abc\xffde"], "c\u{fffd}de", 2),
         ];
         for (cap, chunks, text, omitted) in table {
-            assert_eq!(
-                tail(*cap, chunks),
-                ((*text).to_owned(), *omitted),
-                "cap {cap}, {chunks:?}"
-            );
+            assert_eq!(tail(*cap, chunks), ((*text).to_owned(), *omitted), "cap {cap}, {chunks:?}");
         }
     }
 

@@ -15,7 +15,7 @@ use crate::audit::{
 use crate::caller::Caller;
 use crate::executor::{JobExecutor, JobOutcome, Progress, Status};
 use crate::ids::DecisionId;
-use crate::plan::{self, JobSettings, Plan};
+use crate::plan::{self, Plan, Settings};
 use crate::policy::{Decision, Policy, Question, Verdict};
 use crate::refusal::{Reason, Refusal, Stage};
 use crate::reply::Reply;
@@ -24,7 +24,7 @@ use crate::schema::{Catalogue, ToolCall};
 /// Everything that a call passes through. One for a process, shared by every transport.
 pub struct Gateway {
     catalogue: Catalogue,
-    settings: JobSettings,
+    settings: Settings,
     policy: Arc<Policy>,
     audit: Audit,
     executor: JobExecutor,
@@ -65,7 +65,7 @@ impl Gateway {
     #[must_use]
     pub fn new(
         catalogue: Catalogue,
-        settings: JobSettings,
+        settings: Settings,
         policy: Arc<Policy>,
         audit: Audit,
         executor: JobExecutor,
@@ -317,6 +317,11 @@ fn subject(plan: &Plan) -> Value {
             "image": job.image().reference.key(),
             "manifest_sha256": job.manifest_sha256(),
         }),
+        Plan::Kubectl(read) => json!({
+            "kind": "kubectl",
+            "namespace": read.namespace(),
+            "argv": read.argv(),
+        }),
     }
 }
 
@@ -353,5 +358,6 @@ fn with_causes(error: &dyn std::error::Error) -> String {
 fn image_of(plan: &Plan) -> String {
     match plan {
         Plan::Job(job) => job.image().reference.key(),
+        Plan::Kubectl(_) => String::new(),
     }
 }

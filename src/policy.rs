@@ -100,12 +100,7 @@ impl Policy {
     /// Judges a plan. Blocks for at most the time limit.
     #[must_use]
     pub fn judge(&self, question: Question<'_>) -> Verdict {
-        let Question {
-            caller,
-            call,
-            plan,
-            time,
-        } = question;
+        let Question { caller, call, plan, time } = question;
         let input = input::document(caller, call, &plan, time);
         Verdict::new(plan, self.decide(input))
     }
@@ -114,12 +109,8 @@ impl Policy {
     #[must_use]
     pub fn decide(&self, input: serde_json::Value) -> Decision {
         let start = Instant::now();
-        let evaluated = self.evaluator.run(
-            self.engine.clone(),
-            input.into(),
-            compile::DECISION,
-            self.time_limit,
-        );
+        let evaluated =
+            self.evaluator.run(self.engine.clone(), input.into(), compile::DECISION, self.time_limit);
         for line in evaluated.prints {
             tracing::debug!(target: "kubepermit::policy", "{line}");
         }
@@ -147,9 +138,7 @@ impl Policy {
 
 impl fmt::Debug for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Policy")
-            .field("revision", &self.revision)
-            .finish_non_exhaustive()
+        f.debug_struct("Policy").field("revision", &self.revision).finish_non_exhaustive()
     }
 }
 

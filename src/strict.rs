@@ -8,7 +8,8 @@ use std::collections::HashSet;
 use std::fmt;
 
 use serde::de::{
-    self, Deserialize, DeserializeOwned, DeserializeSeed, Deserializer, EnumAccess, MapAccess, SeqAccess, Visitor,
+    self, Deserialize, DeserializeOwned, DeserializeSeed, Deserializer, EnumAccess, MapAccess, SeqAccess,
+    Visitor,
 };
 use serde_json::Value;
 

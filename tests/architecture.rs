@@ -1,10 +1,6 @@
 //! The shape of the tree, held by tests: which module may name which, which outside crate may appear where,
 //! how long a file may be, and what is deliberately absent. ARCHITECTURE.md tells why.
-#![expect(
-    clippy::unwrap_used,
-    clippy::string_slice,
-    reason = "a test fails by panicking"
-)]
+#![expect(clippy::unwrap_used, clippy::string_slice, reason = "a test fails by panicking")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

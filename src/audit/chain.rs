@@ -55,10 +55,7 @@ impl Head {
     /// The head before the first record.
     #[must_use]
     pub fn genesis() -> Self {
-        Self {
-            seq: 0,
-            hash: "0".repeat(64),
-        }
+        Self { seq: 0, hash: "0".repeat(64) }
     }
 }
 
@@ -111,11 +108,7 @@ pub fn verify_lines(head: Head, mut reader: impl BufRead) -> Result<Head, ChainE
         number += 1;
         let mut line = Vec::new();
         let limit = u64::try_from(MAX_LINE).unwrap_or(u64::MAX).saturating_add(1);
-        let broken = |problem, source| ChainError {
-            line: number,
-            problem,
-            source,
-        };
+        let broken = |problem, source| ChainError { line: number, problem, source };
         let read = reader.by_ref().take(limit).read_until(b'\n', &mut line);
         if read.map_err(|error| broken(Break::Unreadable, Some(error)))? == 0 {
             return Ok(head);
@@ -151,13 +144,7 @@ pub(in crate::audit) fn inspect(line: &[u8]) -> Result<(Head, String), Break> {
     if hash(&record.prev, body) != record.hash {
         return Err(Break::Hash);
     }
-    Ok((
-        Head {
-            seq: record.seq,
-            hash: record.hash,
-        },
-        record.prev,
-    ))
+    Ok((Head { seq: record.seq, hash: record.hash }, record.prev))
 }
 
 /// The members of a record that make the chain. A second member of one of these names is an error.
@@ -209,9 +196,7 @@ mod tests {
     }
 
     fn problem(lines: &[u8]) -> Option<(u64, Break)> {
-        verify_lines(Head::genesis(), lines)
-            .err()
-            .map(|error| (error.line, error.problem))
+        verify_lines(Head::genesis(), lines).err().map(|error| (error.line, error.problem))
     }
 
     #[test]
@@ -222,10 +207,7 @@ mod tests {
         let expected = format!(
             r#"{{"ts":"2026-01-02T03:04:05.000006Z","v":1,"seq":1,"kind":"stop","prev":"{prev}","hash":"{sha256}"}}"#
         );
-        assert_eq!(
-            String::from_utf8(chain(&[r#""kind":"stop""#])).unwrap(),
-            expected + "\n"
-        );
+        assert_eq!(String::from_utf8(chain(&[r#""kind":"stop""#])).unwrap(), expected + "\n");
     }
 
     #[test]
@@ -238,10 +220,7 @@ mod tests {
             let digest = String::from_utf8(line[line.len() - 67..line.len() - 3].to_vec()).unwrap();
             let record: serde_json::Value = serde_json::from_slice(line).unwrap();
             assert_eq!(
-                (
-                    record["seq"].as_u64().unwrap() as usize,
-                    record["prev"].as_str().unwrap()
-                ),
+                (record["seq"].as_u64().unwrap() as usize, record["prev"].as_str().unwrap()),
                 (index + 1, &*prev)
             );
             let mut hasher = Sha256::new();
@@ -252,10 +231,7 @@ mod tests {
             count += 1;
         }
         assert_eq!(count, 3);
-        assert_eq!(
-            verify_lines(Head::genesis(), &*lines).unwrap(),
-            Head { seq: 3, hash: prev }
-        );
+        assert_eq!(verify_lines(Head::genesis(), &*lines).unwrap(), Head { seq: 3, hash: prev });
     }
 
     #[test]
@@ -284,14 +260,8 @@ mod tests {
             (parts[0].to_owned() + parts[0], Some((2, Break::Link))),
             (other + parts[1], Some((2, Break::Link))),
             (text.replace(r#""a":2"#, r#""a":4"#), Some((2, Break::Hash))),
-            (
-                text.replace(r#""a":2"#, r#""seq":2"#),
-                Some((2, Break::Malformed)),
-            ),
-            (
-                parts[0].replace(r#","hash""#, r#", "hash""#),
-                Some((1, Break::Malformed)),
-            ),
+            (text.replace(r#""a":2"#, r#""seq":2"#), Some((2, Break::Malformed))),
+            (parts[0].replace(r#","hash""#, r#", "hash""#), Some((1, Break::Malformed))),
             ("\n".to_owned(), Some((1, Break::Malformed))),
             (" ".repeat(MAX_LINE + 1), Some((1, Break::TooLong))),
             (parts[..2].concat(), None),
@@ -300,14 +270,7 @@ mod tests {
             assert_eq!(problem(altered.as_bytes()), expected, "{altered}");
         }
         // A line with a right hash and a wrong number.
-        let (skipped, _) = seal(
-            &Head {
-                seq: 7,
-                hash: "0".repeat(64),
-            },
-            "t",
-            br#""a":1"#,
-        );
+        let (skipped, _) = seal(&Head { seq: 7, hash: "0".repeat(64) }, "t", br#""a":1"#);
         assert_eq!(problem(&skipped), Some((1, Break::Sequence)));
     }
 }

@@ -45,13 +45,7 @@ pub(in crate::audit) struct RegularFile {
 impl RegularFile {
     pub(in crate::audit) fn new(file: File, path: PathBuf, lock: Option<Flock<File>>) -> io::Result<Self> {
         let metadata = file.metadata()?;
-        Ok(Self {
-            dev: metadata.dev(),
-            ino: metadata.ino(),
-            file,
-            path,
-            _lock: lock,
-        })
+        Ok(Self { dev: metadata.dev(), ino: metadata.ino(), file, path, _lock: lock })
     }
 }
 

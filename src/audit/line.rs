@@ -25,18 +25,9 @@ const ENVELOPE: usize = 512;
 
 /// How far each step cuts. The last leaves so little of each member that all of them fit.
 const STEPS: [Limit; 4] = [
-    Limit {
-        bytes: 8192,
-        items: 512,
-    },
-    Limit {
-        bytes: 1024,
-        items: 64,
-    },
-    Limit {
-        bytes: 256,
-        items: 16,
-    },
+    Limit { bytes: 8192, items: 512 },
+    Limit { bytes: 1024, items: 64 },
+    Limit { bytes: 256, items: 16 },
     Limit { bytes: 128, items: 4 },
 ];
 
@@ -69,11 +60,7 @@ pub(in crate::audit) fn encode(members: &Members) -> Result<Vec<u8>, AuditError>
         }
     }
     let bare = text(&cut_members(&remaining, last, &mut cuts), &cuts)?;
-    if fits(&bare) {
-        Ok(bare)
-    } else {
-        Err(AuditError::Encode)
-    }
+    if fits(&bare) { Ok(bare) } else { Err(AuditError::Encode) }
 }
 
 fn fits(text: &[u8]) -> bool {
@@ -99,19 +86,12 @@ struct Cut {
 
 impl Cut {
     fn of(field: String, bytes: &[u8]) -> Self {
-        Self {
-            field,
-            len: bytes.len(),
-            sha256: sha256_hex(bytes),
-        }
+        Self { field, len: bytes.len(), sha256: sha256_hex(bytes) }
     }
 }
 
 fn cut_members(members: &Members, limit: Limit, cuts: &mut Vec<Cut>) -> Members {
-    members
-        .iter()
-        .map(|(name, value)| (*name, cut_value(value, &format!("/{name}"), limit, cuts)))
-        .collect()
+    members.iter().map(|(name, value)| (*name, cut_value(value, &format!("/{name}"), limit, cuts))).collect()
 }
 
 fn cut_value(value: &Value, at: &str, limit: Limit, cuts: &mut Vec<Cut>) -> Value {
@@ -127,8 +107,7 @@ fn cut_value(value: &Value, at: &str, limit: Limit, cuts: &mut Vec<Cut>) -> Valu
                 cuts.push(Cut::of(at.to_owned(), &compact(value)));
             }
             let kept = items.iter().take(limit.items).enumerate();
-            kept.map(|(index, item)| cut_value(item, &format!("{at}/{index}"), limit, cuts))
-                .collect()
+            kept.map(|(index, item)| cut_value(item, &format!("{at}/{index}"), limit, cuts)).collect()
         }
         Value::Object(members) => {
             if members.len() > limit.items {
@@ -150,11 +129,7 @@ fn cut_name(name: &str, limit: Limit) -> String {
     if name.len() <= limit.bytes {
         return name.to_owned();
     }
-    format!(
-        "{}{}",
-        beginning(name, limit.bytes / 2),
-        sha256_hex(name.as_bytes())
-    )
+    format!("{}{}", beginning(name, limit.bytes / 2), sha256_hex(name.as_bytes()))
 }
 
 fn beginning(string: &str, bytes: usize) -> String {
@@ -253,10 +228,7 @@ mod tests {
             assert!(value["tool"].as_str().unwrap().starts_with(character));
             assert_eq!(value["truncated"][0]["field"], "/tool");
             assert_eq!(value["truncated"][0]["len"], long.len());
-            assert_eq!(
-                value["truncated"][0]["sha256"],
-                hex::encode(Sha256::digest(&long))
-            );
+            assert_eq!(value["truncated"][0]["sha256"], hex::encode(Sha256::digest(&long)));
         }
     }
 
@@ -267,12 +239,10 @@ mod tests {
         for _ in 0..7 {
             bushy = json!([bushy, bushy, bushy, bushy]);
         }
-        let names: Map<String, Value> = [
-            ("n".repeat(1 << 20) + "1", json!(1)),
-            ("n".repeat(1 << 20) + "2", json!(2)),
-        ]
-        .into_iter()
-        .collect();
+        let names: Map<String, Value> =
+            [("n".repeat(1 << 20) + "1", json!(1)), ("n".repeat(1 << 20) + "2", json!(2))]
+                .into_iter()
+                .collect();
         let reasons = vec![json!({ "code": "\0".repeat(2000), "msg": "\0".repeat(2000) }); 100];
         for arguments in [json!(wide), bushy, json!(names), json!(vec!["\u{1}"; 20_000])] {
             let (line, value) = parsed(&vec![

@@ -28,20 +28,8 @@ pub(in crate::audit) struct Log {
 impl Log {
     /// A log that writes `start`, a record's encoded members, before any other.
     pub(in crate::audit) fn new(opened: Opened, start: Vec<u8>) -> Self {
-        let Opened {
-            file,
-            location,
-            head,
-            len,
-        } = opened;
-        Self {
-            file,
-            location,
-            head,
-            len,
-            start: Some(start),
-            failed: None,
-        }
+        let Opened { file, location, head, len } = opened;
+        Self { file, location, head, len, start: Some(start), failed: None }
     }
 
     /// Writes the first record, unless it is written.
@@ -66,14 +54,10 @@ impl Log {
     fn append(&mut self, members: &[u8]) -> Result<(), AuditError> {
         self.sound()?;
         self.file.check(self.len).map_err(|drift| match drift {
-            Drift::Moved => AuditError::Moved {
-                location: self.location.clone(),
-            },
-            Drift::Length(found) => AuditError::Altered {
-                location: self.location.clone(),
-                expected: self.len,
-                found,
-            },
+            Drift::Moved => AuditError::Moved { location: self.location.clone() },
+            Drift::Length(found) => {
+                AuditError::Altered { location: self.location.clone(), expected: self.len, found }
+            }
         })?;
         let ts = format!("{:.6}", Timestamp::now());
         let (line, head) = chain::seal(&self.head, &ts, members);
@@ -86,9 +70,7 @@ impl Log {
                 Ok(written) => rest = rest.get(written..).unwrap_or_default(),
             }
         }
-        self.len = self
-            .len
-            .saturating_add(u64::try_from(line.len()).unwrap_or(u64::MAX));
+        self.len = self.len.saturating_add(u64::try_from(line.len()).unwrap_or(u64::MAX));
         self.head = head;
         Ok(())
     }
@@ -100,29 +82,20 @@ impl Log {
         {
             self.failed = Some(format!("half a record could not be removed: {error}"));
         }
-        AuditError::Write {
-            location: self.location.clone(),
-            source,
-        }
+        AuditError::Write { location: self.location.clone(), source }
     }
 
     fn sync(&mut self) -> Result<(), AuditError> {
         self.sound()?;
         self.file.sync().map_err(|source| {
             self.failed = Some(format!("a record could not be made durable: {source}"));
-            AuditError::Sync {
-                location: self.location.clone(),
-                source,
-            }
+            AuditError::Sync { location: self.location.clone(), source }
         })
     }
 
     fn sound(&self) -> Result<(), AuditError> {
         match &self.failed {
-            Some(why) => Err(AuditError::Failed {
-                location: self.location.clone(),
-                why: why.clone(),
-            }),
+            Some(why) => Err(AuditError::Failed { location: self.location.clone(), why: why.clone() }),
             None => Ok(()),
         }
     }

@@ -47,15 +47,9 @@ pub(in crate::audit) fn open(target: &AuditTarget, instance: &str) -> Result<Ope
 
 /// One chain in one file, continued by each process in turn.
 fn open_file(path: &Path) -> Result<Opened, AuditError> {
-    let cannot = |source| AuditError::Open {
-        path: path.to_owned(),
-        source,
-    };
+    let cannot = |source| AuditError::Open { path: path.to_owned(), source };
     let (path, existing) = resolve(path).map_err(cannot)?;
-    let cannot = |source| AuditError::Open {
-        path: path.clone(),
-        source,
-    };
+    let cannot = |source| AuditError::Open { path: path.clone(), source };
     if let Some(metadata) = existing {
         if metadata.file_type().is_char_device() {
             return open_device(path);
@@ -77,10 +71,7 @@ fn open_file(path: &Path) -> Result<Opened, AuditError> {
     sync_parent(&path).map_err(cannot)?;
     let len = file.metadata().map_err(cannot)?.len();
     let head = last_head(&mut file, len).map_err(cannot)?;
-    let head = head.map_err(|problem| AuditError::Tail {
-        path: path.clone(),
-        problem,
-    })?;
+    let head = head.map_err(|problem| AuditError::Tail { path: path.clone(), problem })?;
     Ok(Opened {
         location: path.display().to_string(),
         file: Box::new(RegularFile::new(file, path.clone(), Some(lock)).map_err(cannot)?),
@@ -91,10 +82,7 @@ fn open_file(path: &Path) -> Result<Opened, AuditError> {
 
 fn open_device(path: PathBuf) -> Result<Opened, AuditError> {
     let file = OpenOptions::new().append(true).open(&path);
-    let file = file.map_err(|source| AuditError::Open {
-        path: path.clone(),
-        source,
-    })?;
+    let file = file.map_err(|source| AuditError::Open { path: path.clone(), source })?;
     Ok(Opened {
         file: Box::new(Stream(file)),
         location: path.display().to_string(),
@@ -105,32 +93,20 @@ fn open_device(path: PathBuf) -> Result<Opened, AuditError> {
 
 /// A file of its own for each process, so that several may use one directory at once.
 fn open_in_directory(directory: &Path, instance: &str) -> Result<Opened, AuditError> {
-    let cannot = |source| AuditError::Directory {
-        path: directory.to_owned(),
-        source,
-    };
+    let cannot = |source| AuditError::Directory { path: directory.to_owned(), source };
     let directory = std::path::absolute(directory).map_err(cannot)?;
     create_durably(&directory).map_err(cannot)?;
     let label: String = instance
         .chars()
         .take(64)
-        .map(|c| {
-            if c.is_ascii_alphanumeric() || c == '-' {
-                c
-            } else {
-                '_'
-            }
-        })
+        .map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' })
         .collect();
     let mut attempts = 0;
     loop {
         attempts += 1;
         let started = Timestamp::now().strftime("%Y%m%dT%H%M%S.%6fZ");
         let path = directory.join(format!("audit-{started}-{}-{label}.jsonl", std::process::id()));
-        let cannot = |source| AuditError::Open {
-            path: path.clone(),
-            source,
-        };
+        let cannot = |source| AuditError::Open { path: path.clone(), source };
         let file = match options().create_new(true).open(&path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && attempts < NAME_ATTEMPTS => {
                 continue;
@@ -150,10 +126,7 @@ fn open_in_directory(directory: &Path, instance: &str) -> Result<Opened, AuditEr
 /// Appending, private, and never through a link that was put there after the path was resolved.
 fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
-    options
-        .append(true)
-        .mode(0o600)
-        .custom_flags(OFlag::O_NOFOLLOW.bits());
+    options.append(true).mode(0o600).custom_flags(OFlag::O_NOFOLLOW.bits());
     options
 }
 
@@ -181,10 +154,7 @@ fn lock(path: &Path) -> Result<Flock<File>, AuditError> {
     let mut name = path.as_os_str().to_owned();
     name.push(".lock");
     let lock_path = PathBuf::from(name);
-    let cannot = |source| AuditError::Open {
-        path: lock_path.clone(),
-        source,
-    };
+    let cannot = |source| AuditError::Open { path: lock_path.clone(), source };
     let file = OpenOptions::new()
         .read(true)
         .write(true)
@@ -207,10 +177,7 @@ fn lock(path: &Path) -> Result<Flock<File>, AuditError> {
             let mut text = String::new();
             let read = Read::by_ref(&mut file).take(32).read_to_string(&mut text);
             let pid = read.ok().and_then(|_| text.trim().parse().ok());
-            Err(AuditError::Locked {
-                path: path.to_owned(),
-                pid,
-            })
+            Err(AuditError::Locked { path: path.to_owned(), pid })
         }
         Err((_, errno)) => Err(cannot(errno.into())),
     }
@@ -221,10 +188,7 @@ fn last_head(file: &mut File, len: u64) -> io::Result<Result<Head, &'static str>
     if len == 0 {
         return Ok(Ok(Head::genesis()));
     }
-    let window = u64::try_from(MAX_LINE)
-        .unwrap_or(u64::MAX)
-        .saturating_add(1)
-        .min(len);
+    let window = u64::try_from(MAX_LINE).unwrap_or(u64::MAX).saturating_add(1).min(len);
     file.seek(SeekFrom::Start(len - window))?;
     let mut tail = Vec::new();
     Read::by_ref(file).take(window).read_to_end(&mut tail)?;
@@ -253,11 +217,7 @@ fn create_durably(directory: &Path) -> io::Result<()> {
         }
         sync_parent(path)?;
     }
-    if directory.is_dir() {
-        Ok(())
-    } else {
-        Err(io::Error::from(io::ErrorKind::NotADirectory))
-    }
+    if directory.is_dir() { Ok(()) } else { Err(io::Error::from(io::ErrorKind::NotADirectory)) }
 }
 
 /// A new file is durable only once the directory that names it is.

@@ -113,11 +113,7 @@ impl OutputSummary {
     /// Summarises the returned `output`, before which `omitted` bytes were left out.
     #[must_use]
     pub fn of(output: &[u8], omitted: u64) -> Self {
-        Self {
-            sha256: sha256_hex(output),
-            len: byte_count(output),
-            omitted,
-        }
+        Self { sha256: sha256_hex(output), len: byte_count(output), omitted }
     }
 }
 
@@ -125,11 +121,7 @@ impl ArtifactSummary {
     /// Summarises the artifact `name`.
     #[must_use]
     pub fn of(name: impl Into<String>, content: &[u8]) -> Self {
-        Self {
-            name: name.into(),
-            size: byte_count(content),
-            sha256: sha256_hex(content),
-        }
+        Self { name: name.into(), size: byte_count(content), sha256: sha256_hex(content) }
     }
 }
 
@@ -171,14 +163,7 @@ pub(in crate::audit) fn stop(instance: &str) -> Members {
 
 /// The decision on one call, redacted.
 pub(in crate::audit) fn decision(entry: Entry, instance: &str, record_commands: bool) -> Option<Members> {
-    let Entry {
-        decision_id,
-        caller,
-        tool,
-        arguments,
-        mut decision,
-        subject,
-    } = entry;
+    let Entry { decision_id, caller, tool, arguments, mut decision, subject } = entry;
     let unchecked = decision.stage == Some(Stage::Schema);
     if unchecked {
         for reason in &mut decision.reasons {

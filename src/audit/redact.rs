@@ -63,12 +63,9 @@ fn member(name: &str, value: Value, record_commands: bool) -> Value {
 fn nested(value: Value, record_commands: bool) -> Value {
     match value {
         Value::Object(members) => Value::Object(object(members, record_commands)),
-        Value::Array(items) => Value::Array(
-            items
-                .into_iter()
-                .map(|item| nested(item, record_commands))
-                .collect(),
-        ),
+        Value::Array(items) => {
+            Value::Array(items.into_iter().map(|item| nested(item, record_commands)).collect())
+        }
         scalar @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => scalar,
     }
 }
@@ -77,19 +74,14 @@ fn nested(value: Value, record_commands: bool) -> Value {
 fn environment(value: Value) -> Value {
     match value {
         Value::Null => Value::Null,
-        Value::Object(members) => members
-            .into_iter()
-            .map(|(name, value)| (name, length(&value)))
-            .collect::<Map<_, _>>()
-            .into(),
+        Value::Object(members) => {
+            members.into_iter().map(|(name, value)| (name, length(&value))).collect::<Map<_, _>>().into()
+        }
         Value::Array(items) => items
             .iter()
             .filter_map(|item| {
                 let name = item.get("name")?.as_str()?.to_owned();
-                Some((
-                    name,
-                    item.get("value").map_or_else(|| json!({ "len": 0 }), length),
-                ))
+                Some((name, item.get("value").map_or_else(|| json!({ "len": 0 }), length)))
             })
             .collect::<Map<_, _>>()
             .into(),
@@ -127,9 +119,8 @@ fn command(value: Value, record_commands: bool) -> Value {
     if value.is_null() {
         return value;
     }
-    let argv = value
-        .as_array()
-        .and_then(|items| items.iter().map(Value::as_str).collect::<Option<Vec<&str>>>());
+    let argv =
+        value.as_array().and_then(|items| items.iter().map(Value::as_str).collect::<Option<Vec<&str>>>());
     let Some(argv) = argv else {
         return length(&value);
     };
@@ -178,14 +169,8 @@ mod tests {
         let hex = "a".repeat(64);
         let sealed = json!({ "sha256": hex, "len": 5 });
         for (given, expected) in [
-            (
-                json!({ "env": { "TOKEN": sealed } }),
-                json!({ "env": { "TOKEN": { "len": 5 } } }),
-            ),
-            (
-                json!({ "env": { "TOKEN": "canary" } }),
-                json!({ "env": { "TOKEN": { "len": 6 } } }),
-            ),
+            (json!({ "env": { "TOKEN": sealed } }), json!({ "env": { "TOKEN": { "len": 5 } } })),
+            (json!({ "env": { "TOKEN": "canary" } }), json!({ "env": { "TOKEN": { "len": 6 } } })),
             (
                 json!({ "env": { "TOKEN": { "sha256": "canary", "len": 5 } } }),
                 json!({ "env": { "TOKEN": { "len": 27 } } }),
@@ -203,19 +188,10 @@ mod tests {
                 json!({ "files": [{ "path": "a", "content_b64": "canary", "other": ["canary"] }, "canary"] }),
                 json!({ "files": [{ "path": "a", "content_b64": { "len": 6 }, "other": { "len": 10 } }, { "len": 6 }] }),
             ),
-            (
-                json!({ "deep": { "content": "canary" } }),
-                json!({ "deep": { "content": { "len": 6 } } }),
-            ),
+            (json!({ "deep": { "content": "canary" } }), json!({ "deep": { "content": { "len": 6 } } })),
             (json!({ "command": "canary" }), json!({ "command": { "len": 6 } })),
-            (
-                json!({ "command": ["canary", 1] }),
-                json!({ "command": { "len": 12 } }),
-            ),
-            (
-                json!({ "image": "busybox", "timeout_s": 3 }),
-                json!({ "image": "busybox", "timeout_s": 3 }),
-            ),
+            (json!({ "command": ["canary", 1] }), json!({ "command": { "len": 12 } })),
+            (json!({ "image": "busybox", "timeout_s": 3 }), json!({ "image": "busybox", "timeout_s": 3 })),
         ] {
             assert_eq!(arguments(given, false), expected);
         }
@@ -227,20 +203,14 @@ mod tests {
         assert_eq!(arguments(given.clone(), true), given);
         // printf 'echo\0hello\0' | sha256sum
         let sha256 = "45fd4fec0b4c159deda7034e976be8c7d8844e30fae20764fb477e4312efebc0";
-        assert_eq!(
-            arguments(given, false),
-            json!({ "command": { "sha256": sha256, "argc": 2, "len": 11 } })
-        );
+        assert_eq!(arguments(given, false), json!({ "command": { "sha256": sha256, "argc": 2, "len": 11 } }));
     }
 
     #[test]
     fn arguments_that_failed_their_schema_become_a_digest() {
         let kept = unparsed(b"{}");
         assert_eq!(unchecked_arguments(kept.clone()), kept);
-        assert_eq!(
-            unchecked_arguments(json!({ "x": "canary" })),
-            unparsed(br#"{"x":"canary"}"#)
-        );
+        assert_eq!(unchecked_arguments(json!({ "x": "canary" })), unparsed(br#"{"x":"canary"}"#));
         assert_eq!(arguments(json!("canary"), true), unparsed(br#""canary""#));
     }
 }

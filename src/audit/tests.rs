@@ -27,10 +27,8 @@ fn checked(lines: &[u8]) -> Vec<Value> {
     assert_eq!(head.seq, records.len() as u64);
     let validator = validator();
     for record in &records {
-        let errors: Vec<String> = validator
-            .iter_errors(record)
-            .map(|error| format!("{error}: {record}"))
-            .collect();
+        let errors: Vec<String> =
+            validator.iter_errors(record).map(|error| format!("{error}: {record}")).collect();
         assert_eq!(errors, Vec::<String>::new());
     }
     records
@@ -42,17 +40,11 @@ fn validator() -> jsonschema::Validator {
 }
 
 fn kinds(records: &[Value]) -> Vec<&str> {
-    records
-        .iter()
-        .map(|record| record["kind"].as_str().unwrap())
-        .collect()
+    records.iter().map(|record| record["kind"].as_str().unwrap()).collect()
 }
 
 fn options() -> AuditOptions {
-    AuditOptions {
-        instance: "test".to_owned(),
-        ..AuditOptions::default()
-    }
+    AuditOptions { instance: "test".to_owned(), ..AuditOptions::default() }
 }
 
 fn allowed() -> Entry {
@@ -71,18 +63,9 @@ fn allowed() -> Entry {
 }
 
 fn refused(stage: Stage) -> Entry {
-    let reason = Reason::new(
-        "images.not_listed",
-        "`evil` is not listed",
-        "/image",
-        "use busybox",
-    );
+    let reason = Reason::new("images.not_listed", "`evil` is not listed", "/image", "use busybox");
     Entry {
-        decision: DecisionSummary {
-            stage: Some(stage),
-            reasons: vec![reason],
-            ..DecisionSummary::default()
-        },
+        decision: DecisionSummary { stage: Some(stage), reasons: vec![reason], ..DecisionSummary::default() },
         subject: Value::Null,
         ..allowed()
     }
@@ -131,17 +114,12 @@ async fn a_call_leaves_a_decision_and_an_outcome_in_one_chain() {
         audit.refuse(refused(stage)).await.unwrap();
     }
     audit.stop().await.unwrap();
-    assert!(matches!(
-        audit.refuse(refused(Stage::Plan)).await,
-        Err(AuditError::Stopped { .. })
-    ));
+    assert!(matches!(audit.refuse(refused(Stage::Plan)).await, Err(AuditError::Stopped { .. })));
 
     let records = records(&path);
     assert_eq!(
         kinds(&records),
-        [
-            "start", "decision", "outcome", "decision", "decision", "decision", "decision", "stop"
-        ]
+        ["start", "decision", "outcome", "decision", "decision", "decision", "decision", "stop"]
     );
     assert_eq!(records[1]["decision_id"], id.to_string());
     assert_eq!(records[1]["caller"]["client"], "inspector");
@@ -149,14 +127,8 @@ async fn a_call_leaves_a_decision_and_an_outcome_in_one_chain() {
     assert_eq!(records[2]["decision_id"], id.to_string());
     // printf 'hello\n' | sha256sum
     let hello = "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03";
-    assert_eq!(
-        records[2]["outcome"]["output"],
-        json!({ "sha256": hello, "len": 6, "omitted": 0 })
-    );
-    assert_eq!(
-        records[5]["decision"]["reasons"][0]["msg"],
-        "`evil` is not listed"
-    );
+    assert_eq!(records[2]["outcome"]["output"], json!({ "sha256": hello, "len": 6, "omitted": 0 }));
+    assert_eq!(records[5]["decision"]["reasons"][0]["msg"], "`evil` is not listed");
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o600);
 }
 
@@ -171,10 +143,7 @@ async fn a_dropped_call_is_recorded_as_abandoned() {
     drop(open.close(&succeeded()));
     audit.stop().await.unwrap();
     let records = records(&path);
-    assert_eq!(
-        kinds(&records),
-        ["start", "decision", "outcome", "decision", "outcome", "stop"]
-    );
+    assert_eq!(kinds(&records), ["start", "decision", "outcome", "decision", "outcome", "stop"]);
     for (decision, outcome) in [(1, 2), (3, 4)] {
         assert_eq!(records[decision]["decision_id"], records[outcome]["decision_id"]);
         assert_eq!(records[outcome]["outcome"]["status"], "abandoned");
@@ -186,41 +155,25 @@ fn two_servers_and_many_threads_share_a_directory() {
     let folder = tempfile::tempdir().unwrap();
     let parent = folder.path().join("state");
     let path = parent.join("audit");
-    let audits: Vec<Audit> = (0..2)
-        .map(|_| Audit::start(AuditTarget::Directory(path.clone()), options()).unwrap())
-        .collect();
+    let audits: Vec<Audit> =
+        (0..2).map(|_| Audit::start(AuditTarget::Directory(path.clone()), options()).unwrap()).collect();
     std::thread::scope(|scope| {
         for index in 0..8 {
             let audit = audits[index % 2].clone();
             scope.spawn(move || {
-                let runtime = tokio::runtime::Builder::new_current_thread()
-                    .enable_all()
-                    .build()
-                    .unwrap();
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
                 runtime.block_on(async {
                     for _ in 0..5 {
-                        audit
-                            .admit(allowed())
-                            .await
-                            .unwrap()
-                            .close(&succeeded())
-                            .await
-                            .unwrap();
+                        audit.admit(allowed()).await.unwrap().close(&succeeded()).await.unwrap();
                     }
                 });
             });
         }
     });
     for directory in [&parent, &path] {
-        assert_eq!(
-            fs::metadata(directory).unwrap().permissions().mode() & 0o7777,
-            0o700
-        );
+        assert_eq!(fs::metadata(directory).unwrap().permissions().mode() & 0o7777, 0o700);
     }
-    let files: Vec<_> = fs::read_dir(&path)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
+    let files: Vec<_> = fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert_eq!(files.len(), 2);
     for file in files {
         assert_eq!(records(&file).len(), 1 + 4 * 5 * 2);
@@ -246,22 +199,14 @@ async fn a_file_has_one_writer_and_is_continued_by_the_next() {
             matches!(error, AuditError::Locked { pid: Some(pid), .. } if pid == std::process::id()),
             "{error}"
         );
-        assert!(
-            error
-                .to_string()
-                .contains(&format!("process {}", std::process::id())),
-            "{error}"
-        );
+        assert!(error.to_string().contains(&format!("process {}", std::process::id())), "{error}");
     }
     first.refuse(refused(Stage::Policy)).await.unwrap();
     first.stop().await.unwrap();
 
     let second = Audit::start(AuditTarget::File(link), options()).unwrap();
     second.stop().await.unwrap();
-    assert_eq!(
-        kinds(&records(&path)),
-        ["start", "decision", "stop", "start", "stop"]
-    );
+    assert_eq!(kinds(&records(&path)), ["start", "decision", "stop", "start", "stop"]);
 }
 
 #[tokio::test]
@@ -271,22 +216,13 @@ async fn a_file_that_does_not_end_in_a_whole_record_is_not_continued() {
     let audit = Audit::start(AuditTarget::File(path.clone()), options()).unwrap();
     // A last line of nearly the greatest length.
     audit
-        .admit(Entry {
-            tool: "x".repeat(65_000),
-            ..allowed()
-        })
+        .admit(Entry { tool: "x".repeat(65_000), ..allowed() })
         .await
         .unwrap()
         .close(&succeeded())
         .await
         .unwrap();
-    audit
-        .refuse(Entry {
-            tool: "x".repeat(64_000),
-            ..refused(Stage::Policy)
-        })
-        .await
-        .unwrap();
+    audit.refuse(Entry { tool: "x".repeat(64_000), ..refused(Stage::Policy) }).await.unwrap();
     drop(audit);
     let whole = fs::read(&path).unwrap();
     let mut number = 0;
@@ -299,36 +235,15 @@ async fn a_file_that_does_not_end_in_a_whole_record_is_not_continued() {
         // A refused file is left as it is.
         started.map_err(|error| {
             assert_eq!(fs::read(&other).unwrap(), bytes);
-            assert!(
-                error.to_string().contains(&*other.display().to_string()),
-                "{error}"
-            );
+            assert!(error.to_string().contains(&*other.display().to_string()), "{error}");
             error.to_string()
         })
     };
-    assert_eq!(
-        start_over(&whole[..whole.len() - 1])
-            .unwrap_err()
-            .matches("newline")
-            .count(),
-        1
-    );
-    assert!(
-        start_over(&whole[..whole.len() - 9000])
-            .unwrap_err()
-            .contains("newline")
-    );
-    assert!(
-        start_over(b"not a record\n")
-            .unwrap_err()
-            .contains("not an audit record")
-    );
+    assert_eq!(start_over(&whole[..whole.len() - 1]).unwrap_err().matches("newline").count(), 1);
+    assert!(start_over(&whole[..whole.len() - 9000]).unwrap_err().contains("newline"));
+    assert!(start_over(b"not a record\n").unwrap_err().contains("not an audit record"));
     assert!(start_over(b"\n").unwrap_err().contains("not an audit record"));
-    assert!(
-        start_over(&vec![b'x'; 200_000])
-            .unwrap_err()
-            .contains("not an audit record")
-    );
+    assert!(start_over(&vec![b'x'; 200_000]).unwrap_err().contains("not an audit record"));
     let mut changed = whole.clone();
     let index = changed.len() - 200;
     changed[index] ^= 1;
@@ -340,14 +255,9 @@ async fn a_file_that_does_not_end_in_a_whole_record_is_not_continued() {
 #[test]
 fn a_file_that_others_may_touch_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    for (mode, good) in [
-        (0o600, true),
-        (0o640, true),
-        (0o660, false),
-        (0o644, false),
-        (0o602, false),
-        (0o700, false),
-    ] {
+    for (mode, good) in
+        [(0o600, true), (0o640, true), (0o660, false), (0o644, false), (0o602, false), (0o700, false)]
+    {
         let path = folder.path().join(format!("{mode:o}.jsonl"));
         fs::write(&path, "").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
@@ -360,10 +270,7 @@ fn a_file_that_others_may_touch_is_refused() {
     let path = folder.path().join("file");
     fs::write(&path, "").unwrap();
     let missing = folder.path().join("missing").join("audit.jsonl");
-    assert!(matches!(
-        Audit::start(AuditTarget::File(missing), options()),
-        Err(AuditError::Open { .. })
-    ));
+    assert!(matches!(Audit::start(AuditTarget::File(missing), options()), Err(AuditError::Open { .. })));
     let directory = folder.path().to_owned();
     assert!(matches!(
         Audit::start(AuditTarget::File(directory), options()),
@@ -389,56 +296,28 @@ async fn nothing_of_a_call_that_must_stay_out_gets_in() {
     });
     let manifest = json!({ "manifest": { "containers": [{ "args": ["canary"], "env": [{ "name": "A", "value": "canary" }] }] } });
     audit
-        .refuse(Entry {
-            arguments: slip.clone(),
-            subject: manifest,
-            ..refused(Stage::Policy)
-        })
+        .refuse(Entry { arguments: slip.clone(), subject: manifest, ..refused(Stage::Policy) })
         .await
         .unwrap();
     // The message of a validator quotes the value; the arguments of such a call have no known meaning.
     let mut invalid = refused(Stage::Schema);
     invalid.arguments = json!({ "anything": "canary" });
-    invalid.decision.reasons = vec![Reason::new(
-        "schema.type",
-        "\"canary\" is not an object",
-        "/env",
-        "write an object",
-    )];
+    invalid.decision.reasons =
+        vec![Reason::new("schema.type", "\"canary\" is not an object", "/env", "write an object")];
     audit.refuse(invalid).await.unwrap();
     let odd = json!({ "env": "canary", "files": ["canary"], "command": "canary" });
-    audit
-        .refuse(Entry {
-            arguments: odd,
-            ..refused(Stage::Policy)
-        })
-        .await
-        .unwrap();
+    audit.refuse(Entry { arguments: odd, ..refused(Stage::Policy) }).await.unwrap();
     audit.stop().await.unwrap();
     assert!(!fs::read_to_string(&path).unwrap().contains("canary"));
     let found = records(&path);
     assert_eq!(found[1]["arguments"]["env"], json!({ "TOKEN": { "len": 6 } }));
     assert_eq!(found[2]["decision"]["reasons"][0]["field"], "/env");
 
-    let audit = Audit::start(
-        AuditTarget::File(path.clone()),
-        AuditOptions {
-            record_commands: true,
-            ..options()
-        },
-    )
-    .unwrap();
-    audit
-        .refuse(Entry {
-            arguments: slip,
-            ..refused(Stage::Policy)
-        })
-        .await
-        .unwrap();
-    assert_eq!(
-        records(&path)[6]["arguments"]["command"],
-        json!(["sh", "-c", "canary"])
-    );
+    let audit =
+        Audit::start(AuditTarget::File(path.clone()), AuditOptions { record_commands: true, ..options() })
+            .unwrap();
+    audit.refuse(Entry { arguments: slip, ..refused(Stage::Policy) }).await.unwrap();
+    assert_eq!(records(&path)[6]["arguments"]["command"], json!(["sh", "-c", "canary"]));
 }
 
 #[tokio::test]
@@ -446,40 +325,16 @@ async fn a_strangers_tool_name_is_one_line_of_bounded_length() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("audit.jsonl");
     let audit = Audit::start(AuditTarget::File(path.clone()), options()).unwrap();
-    for tool in [
-        "a\nb\u{2028}\u{202e}\0".to_owned(),
-        "\u{2029}".repeat(1 << 18),
-        "\0".repeat(1 << 20),
-    ] {
+    for tool in ["a\nb\u{2028}\u{202e}\0".to_owned(), "\u{2029}".repeat(1 << 18), "\0".repeat(1 << 20)] {
         let arguments = json!({ "x": tool.clone() });
-        audit
-            .refuse(Entry {
-                tool: tool.clone(),
-                arguments,
-                ..refused(Stage::Policy)
-            })
-            .await
-            .unwrap();
+        audit.refuse(Entry { tool: tool.clone(), arguments, ..refused(Stage::Policy) }).await.unwrap();
         let caller = Caller::over_stdio(Some(tool.clone()));
-        audit
-            .admit(Entry {
-                tool,
-                caller,
-                ..allowed()
-            })
-            .await
-            .unwrap()
-            .close(&succeeded())
-            .await
-            .unwrap();
+        audit.admit(Entry { tool, caller, ..allowed() }).await.unwrap().close(&succeeded()).await.unwrap();
     }
     assert_eq!(records(&path).len(), 1 + 3 * 3);
     let text = fs::read(&path).unwrap();
     assert!(text.iter().all(|byte| matches!(byte, b'\n' | 0x20..=0x7e)));
-    assert!(
-        text.split_inclusive(|byte| *byte == b'\n')
-            .all(|line| line.len() <= 65_536)
-    );
+    assert!(text.split_inclusive(|byte| *byte == b'\n').all(|line| line.len() <= 65_536));
 }
 
 #[tokio::test]
@@ -487,13 +342,7 @@ async fn the_schema_is_closed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("audit.jsonl");
     let audit = Audit::start(AuditTarget::File(path.clone()), options()).unwrap();
-    audit
-        .admit(allowed())
-        .await
-        .unwrap()
-        .close(&succeeded())
-        .await
-        .unwrap();
+    audit.admit(allowed()).await.unwrap().close(&succeeded()).await.unwrap();
     audit.stop().await.unwrap();
     let validator = validator();
     for record in records(&path) {
@@ -509,14 +358,8 @@ async fn the_schema_is_closed() {
     let decision = &records(&path)[1];
     for (pointer, bad) in [
         ("/arguments", json!({ "env": { "A": "value" } })),
-        (
-            "/arguments",
-            json!({ "env": { "A": { "len": 1, "sha256": "a".repeat(64) } } }),
-        ),
-        (
-            "/arguments",
-            json!({ "files": [{ "path": "a", "content": "text" }] }),
-        ),
+        ("/arguments", json!({ "env": { "A": { "len": 1, "sha256": "a".repeat(64) } } })),
+        ("/arguments", json!({ "files": [{ "path": "a", "content": "text" }] })),
         ("/arguments", json!({ "command": "text" })),
         ("/decision/stage", json!("other")),
         ("/caller/transport", json!("other")),

@@ -18,11 +18,7 @@ pub(in crate::audit) const SLOTS: usize = 1024;
 /// What the writer is asked to do. `members` is encoded text.
 pub(in crate::audit) enum Request {
     /// Write the decision of an allowed call, and hand its record back.
-    Admit {
-        members: Vec<u8>,
-        open: OpenRecord,
-        reply: oneshot::Sender<Result<OpenRecord, AuditError>>,
-    },
+    Admit { members: Vec<u8>, open: OpenRecord, reply: oneshot::Sender<Result<OpenRecord, AuditError>> },
     /// Write any other record.
     Record {
         members: Vec<u8>,
@@ -30,10 +26,7 @@ pub(in crate::audit) enum Request {
         reply: Option<oneshot::Sender<Result<(), AuditError>>>,
     },
     /// Write the last record and end.
-    Stop {
-        members: Vec<u8>,
-        reply: oneshot::Sender<Result<(), AuditError>>,
-    },
+    Stop { members: Vec<u8>, reply: oneshot::Sender<Result<(), AuditError>> },
 }
 
 /// Starts the thread.

@@ -164,7 +164,11 @@ fn printable(text: &str) -> String {
 }
 
 fn show_preview(preview: &Preview) -> anyhow::Result<u8> {
-    let manifest = preview.plan.as_ref().map(|Plan::Job(job)| job.manifest());
+    let (manifest, argv) = match &preview.plan {
+        Some(Plan::Job(job)) => (Some(job.manifest()), None),
+        Some(Plan::Kubectl(read)) => (None, Some(read.argv())),
+        None => (None, None),
+    };
     let code = if preview.refusal.is_some() { exit::REFUSED } else { exit::SUCCESS };
     let document = json!({
         "decision_id": preview.id,
@@ -173,6 +177,7 @@ fn show_preview(preview: &Preview) -> anyhow::Result<u8> {
         "warn": preview.decision.as_ref().map(|decision| &decision.warn),
         "policy_revision": preview.decision.as_ref().map(|decision| &decision.revision),
         "manifest": manifest,
+        "argv": argv,
     });
     if !terminal::person_reads() {
         terminal::print(&serde_json::to_string_pretty(&document)?)?;
@@ -184,6 +189,9 @@ fn show_preview(preview: &Preview) -> anyhow::Result<u8> {
     }
     if let Some(manifest) = manifest {
         terminal::print(&serde_yaml::to_string(manifest)?)?;
+    }
+    if let Some(argv) = argv {
+        terminal::print(&format!("kubectl {}", argv.join(" ")))?;
     }
     Ok(code)
 }

@@ -39,37 +39,20 @@ pub fn router(cluster: &Arc<Cluster>) -> Router {
         .route("/nodes", get(objects::list_all::<Node>))
         .route("/nodes/{name}", get(objects::get_global::<Node>))
         .route("/pods", get(objects::list_all::<Pod>))
-        .route(
-            "/namespaces/{namespace}/pods",
-            get(objects::list::<Pod>).delete(pods::delete_many),
-        )
-        .route(
-            "/namespaces/{namespace}/pods/{name}",
-            get(objects::get::<Pod>).delete(pods::delete),
-        )
+        .route("/namespaces/{namespace}/pods", get(objects::list::<Pod>).delete(pods::delete_many))
+        .route("/namespaces/{namespace}/pods/{name}", get(objects::get::<Pod>).delete(pods::delete))
         .route("/namespaces/{namespace}/pods/{name}/log", get(log::log))
-        .route(
-            "/namespaces/{namespace}/pods/{name}/exec",
-            get(exec::exec).post(exec::exec),
-        )
+        .route("/namespaces/{namespace}/pods/{name}/exec", get(exec::exec).post(exec::exec))
         .route("/events", get(objects::list_all::<Event>))
         .route("/namespaces/{namespace}/events", get(objects::list::<Event>))
-        .route(
-            "/namespaces/{namespace}/events/{name}",
-            get(objects::get::<Event>),
-        );
+        .route("/namespaces/{namespace}/events/{name}", get(objects::get::<Event>));
     let batch = Router::new()
         .route("/jobs", get(objects::list_all::<Job>))
         .route(
             "/namespaces/{namespace}/jobs",
-            get(objects::list::<Job>)
-                .post(jobs::create)
-                .delete(jobs::delete_many),
+            get(objects::list::<Job>).post(jobs::create).delete(jobs::delete_many),
         )
-        .route(
-            "/namespaces/{namespace}/jobs/{name}",
-            get(objects::get::<Job>).delete(jobs::delete),
-        );
+        .route("/namespaces/{namespace}/jobs/{name}", get(objects::get::<Job>).delete(jobs::delete));
     let reviews = axum::routing::post(review_access);
     Router::new()
         .route("/version", get(discovery::version))
@@ -89,20 +72,14 @@ pub fn router(cluster: &Arc<Cluster>) -> Router {
 
 /// Lets requests with the token through, and words as `Status` what the framework refuses in plain text.
 async fn guard(State(cluster): State<Arc<Cluster>>, request: Request, next: Next) -> Response {
-    let given = request
-        .headers()
-        .get(header::AUTHORIZATION)
-        .map(|value| value.as_bytes())
-        .unwrap_or_default();
+    let given =
+        request.headers().get(header::AUTHORIZATION).map(|value| value.as_bytes()).unwrap_or_default();
     let expected = format!("Bearer {}", cluster.token);
     if !bool::from(given.ct_eq(expected.as_bytes())) {
         return ApiError::unauthorized().into_response();
     }
     let response = next.run(request).await;
-    let plain = response
-        .headers()
-        .get(header::CONTENT_TYPE)
-        .is_none_or(|kind| kind != "application/json");
+    let plain = response.headers().get(header::CONTENT_TYPE).is_none_or(|kind| kind != "application/json");
     match response.status() {
         StatusCode::PAYLOAD_TOO_LARGE if plain => ApiError::too_large(BODY_LIMIT).into_response(),
         StatusCode::BAD_REQUEST if plain => {
@@ -125,9 +102,6 @@ async fn other(request: Request) -> Result<Response, ApiError> {
 /// There is one user, who may do everything.
 async fn review_access(headers: HeaderMap, body: Bytes) -> Result<Response, ApiError> {
     let mut review: SelfSubjectAccessReview = request::json_body(&headers, &body)?;
-    review.status = Some(SubjectAccessReviewStatus {
-        allowed: true,
-        ..SubjectAccessReviewStatus::default()
-    });
+    review.status = Some(SubjectAccessReviewStatus { allowed: true, ..SubjectAccessReviewStatus::default() });
     Ok(objects::object_response(StatusCode::CREATED, &review))
 }

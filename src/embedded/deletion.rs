@@ -29,28 +29,19 @@ pub fn delete_pod(store: &Store, pod: &Pod, grace: Option<i64>) -> Deleted {
     let mut at_once = false;
     let updated = store.pods.update(namespace, name, uid, |pod| {
         let spec = pod.spec.as_ref();
-        let own = spec
-            .and_then(|s| s.termination_grace_period_seconds)
-            .unwrap_or(DEFAULT_GRACE);
+        let own = spec.and_then(|s| s.termination_grace_period_seconds).unwrap_or(DEFAULT_GRACE);
         let phase = pod.status.as_ref().and_then(|s| s.phase.as_deref());
         let finished = matches!(phase, Some("Succeeded" | "Failed"));
         let scheduled = spec.is_some_and(|s| s.node_name.is_some());
         // Nothing has to end for a pod that has ended or never came to a node.
-        let seconds = if finished || !scheduled {
-            0
-        } else {
-            grace.unwrap_or(own)
-        };
+        let seconds = if finished || !scheduled { 0 } else { grace.unwrap_or(own) };
         if seconds == 0 {
             at_once = true;
             return false;
         }
         let meta = &mut pod.metadata;
         // A second deletion may only shorten the grace.
-        if meta
-            .deletion_grace_period_seconds
-            .is_some_and(|known| known <= seconds)
-        {
+        if meta.deletion_grace_period_seconds.is_some_and(|known| known <= seconds) {
             return false;
         }
         let now = Timestamp::now();

@@ -53,10 +53,8 @@ pub fn record<K: Kind>(store: &Store, object: &K, note: Note<'_>) {
             && event.involved_object.field_path.as_deref() == note.field_path
     });
     if let Some(known) = same.map(|event| &event.metadata) {
-        let (name, uid) = (
-            known.name.as_deref().unwrap_or_default(),
-            known.uid.as_deref().unwrap_or_default(),
-        );
+        let (name, uid) =
+            (known.name.as_deref().unwrap_or_default(), known.uid.as_deref().unwrap_or_default());
         store.events.update(namespace, name, uid, |event| {
             event.count = Some(event.count.unwrap_or(1).saturating_add(1));
             event.last_timestamp = Some(now.clone());
@@ -110,13 +108,8 @@ fn forget_old(store: &Store) {
     if events.len() <= KEPT {
         return;
     }
-    let version = |event: &Event| {
-        event
-            .metadata
-            .resource_version
-            .as_ref()
-            .and_then(|v| v.parse::<u64>().ok())
-    };
+    let version =
+        |event: &Event| event.metadata.resource_version.as_ref().and_then(|v| v.parse::<u64>().ok());
     let Some(oldest) = events.iter().min_by_key(|event| version(event)) else {
         return;
     };

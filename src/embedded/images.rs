@@ -95,10 +95,7 @@ pub fn resolve(reference: &str) -> Result<Image, ImageError> {
         ))
     })?;
     let absent = || ImageError::NotFound(parsed.not_found());
-    let entry = TABLE
-        .iter()
-        .find(|entry| entry.repository == parsed.repository)
-        .ok_or_else(absent)?;
+    let entry = TABLE.iter().find(|entry| entry.repository == parsed.repository).ok_or_else(absent)?;
     let tag = match (&parsed.digest, &parsed.tag) {
         // With a digest the tag says nothing, as for a real runtime.
         (Some(digest), _) => entry.tags.iter().find(|tag| entry.digest(tag) == *digest),
@@ -140,10 +137,7 @@ impl Entry {
 }
 
 fn host_program(name: &str) -> Option<PathBuf> {
-    HOST_DIRECTORIES
-        .iter()
-        .map(|directory| Path::new(directory).join(name))
-        .find(|path| path.is_file())
+    HOST_DIRECTORIES.iter().map(|directory| Path::new(directory).join(name)).find(|path| path.is_file())
 }
 
 /// A parsed image reference, with Docker's defaults filled in.
@@ -174,23 +168,14 @@ impl Reference {
             }
             _ => ("docker.io", format!("{path}{last}")),
         };
-        let registry = if registry == "index.docker.io" {
-            "docker.io"
-        } else {
-            registry
-        };
+        let registry = if registry == "index.docker.io" { "docker.io" } else { registry };
         // `docker.io/busybox` is short for `docker.io/library/busybox`.
-        let path = if registry == "docker.io" && !path.contains('/') {
-            format!("library/{path}")
-        } else {
-            path
-        };
+        let path =
+            if registry == "docker.io" && !path.contains('/') { format!("library/{path}") } else { path };
         let fits = path.split('/').all(is_component)
             && tag.is_none_or(is_tag)
             && digest.is_none_or(is_digest)
-            && registry
-                .chars()
-                .all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | ':'));
+            && registry.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | ':'));
         fits.then(|| Self {
             repository: format!("{registry}/{path}"),
             tag: tag.map(str::to_owned),
@@ -215,9 +200,7 @@ fn is_component(text: &str) -> bool {
     let edge = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
     edge(text.chars().next())
         && edge(text.chars().last())
-        && text
-            .chars()
-            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '.' | '_' | '-'))
+        && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '.' | '_' | '-'))
 }
 
 fn is_tag(text: &str) -> bool {
@@ -256,38 +239,17 @@ mod tests {
 
     #[test]
     fn what_is_not_there_and_what_is_no_name() {
-        for absent in [
-            "ghost:1",
-            "busybox:0.1",
-            "ghcr.io/library/busybox:1.36",
-            "localhost:5000/busybox:1.36",
-        ] {
-            assert!(
-                matches!(resolve(absent), Err(ImageError::NotFound(_))),
-                "{absent}"
-            );
+        for absent in
+            ["ghost:1", "busybox:0.1", "ghcr.io/library/busybox:1.36", "localhost:5000/busybox:1.36"]
+        {
+            assert!(matches!(resolve(absent), Err(ImageError::NotFound(_))), "{absent}");
         }
-        for invalid in [
-            "",
-            "Bad Image",
-            "UPPER",
-            "a//b",
-            "busybox:",
-            "busybox@sha256:12",
-            "busybox:t:u",
-            "/x",
-        ] {
-            assert!(
-                matches!(resolve(invalid), Err(ImageError::Invalid(_))),
-                "{invalid}"
-            );
+        for invalid in
+            ["", "Bad Image", "UPPER", "a//b", "busybox:", "busybox@sha256:12", "busybox:t:u", "/x"]
+        {
+            assert!(matches!(resolve(invalid), Err(ImageError::Invalid(_))), "{invalid}");
         }
-        let Err(ImageError::NotFound(message)) = resolve("ghost:1") else {
-            panic!("found a ghost")
-        };
-        assert!(
-            message.contains("failed to resolve reference \"docker.io/library/ghost:1\""),
-            "{message}"
-        );
+        let Err(ImageError::NotFound(message)) = resolve("ghost:1") else { panic!("found a ghost") };
+        assert!(message.contains("failed to resolve reference \"docker.io/library/ghost:1\""), "{message}");
     }
 }

@@ -28,11 +28,7 @@ pub fn write(directory: &Path, address: SocketAddr, token: &str, namespace: &str
             "context": {"cluster": CONTEXT, "user": CONTEXT, "namespace": namespace},
         }],
     });
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&path)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
     file.write_all(config.to_string().as_bytes())?;
     Ok(path)
 }

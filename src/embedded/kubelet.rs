@@ -60,11 +60,7 @@ impl Kubelet {
     /// A kubelet without pods.
     #[must_use]
     pub fn new(sandbox: Sandbox, links: BTreeMap<String, PathBuf>) -> Self {
-        Self {
-            sandbox,
-            links,
-            pods: Mutex::new(HashMap::new()),
-        }
+        Self { sandbox, links, pods: Mutex::new(HashMap::new()) }
     }
 
     /// The output of a pod's container.
@@ -76,20 +72,11 @@ impl Kubelet {
     /// A container of a pod, if it runs.
     #[must_use]
     pub fn running(&self, uid: &str, container: &str) -> Option<Running> {
-        self.handle(uid)?
-            .running
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(container)
-            .cloned()
+        self.handle(uid)?.running.lock().unwrap_or_else(PoisonError::into_inner).get(container).cloned()
     }
 
     fn handle(&self, uid: &str) -> Option<Arc<PodHandle>> {
-        self.pods
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(uid)
-            .cloned()
+        self.pods.lock().unwrap_or_else(PoisonError::into_inner).get(uid).cloned()
     }
 
     fn insert(&self, uid: &str, handle: &Arc<PodHandle>) {
@@ -98,40 +85,25 @@ impl Kubelet {
     }
 
     fn remove(&self, uid: &str) -> Option<Arc<PodHandle>> {
-        self.pods
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(uid)
+        self.pods.lock().unwrap_or_else(PoisonError::into_inner).remove(uid)
     }
 
     fn drain(&self) -> Vec<Arc<PodHandle>> {
-        self.pods
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .drain()
-            .map(|(_, handle)| handle)
-            .collect()
+        self.pods.lock().unwrap_or_else(PoisonError::into_inner).drain().map(|(_, handle)| handle).collect()
     }
 }
 
 impl PodHandle {
     fn new(pod: &Pod, directory: TempDir) -> Self {
         let spec = pod.spec.as_ref();
-        let containers = spec
-            .iter()
-            .flat_map(|s| s.init_containers.iter().flatten().chain(&s.containers));
+        let containers = spec.iter().flat_map(|s| s.init_containers.iter().flatten().chain(&s.containers));
         let logs = containers
             .map(|container| {
                 let path = directory.path().join("logs").join(&container.name);
                 (container.name.clone(), Arc::new(Log::new(path)))
             })
             .collect();
-        Self {
-            directory,
-            logs,
-            running: Mutex::default(),
-            stop: watch::Sender::new(None),
-        }
+        Self { directory, logs, running: Mutex::default(), stop: watch::Sender::new(None) }
     }
 
     /// Tells the pod to end. A shorter grace replaces a longer one.
@@ -192,23 +164,14 @@ fn follow(cluster: &Arc<Cluster>, change: ChangeKind, pod: &Arc<Pod>) {
     let handle = match cluster.kubelet.handle(uid) {
         Some(handle) => handle,
         None if change == ChangeKind::Added => {
-            let directory = tempfile::Builder::new()
-                .prefix("pod-")
-                .tempdir_in(&cluster.directory);
+            let directory = tempfile::Builder::new().prefix("pod-").tempdir_in(&cluster.directory);
             let Ok(directory) = directory else {
-                tracing::error!(
-                    pod = pod.metadata.name,
-                    "no directory for a pod of the embedded cluster"
-                );
+                tracing::error!(pod = pod.metadata.name, "no directory for a pod of the embedded cluster");
                 return;
             };
             let handle = Arc::new(PodHandle::new(pod, directory));
             cluster.kubelet.insert(uid, &handle);
-            cluster.tasks.spawn(pod::run(
-                Arc::clone(cluster),
-                Arc::clone(pod),
-                Arc::clone(&handle),
-            ));
+            cluster.tasks.spawn(pod::run(Arc::clone(cluster), Arc::clone(pod), Arc::clone(&handle)));
             handle
         }
         None => return,

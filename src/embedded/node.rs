@@ -29,13 +29,8 @@ impl Machine {
     #[must_use]
     pub fn measure() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, |n| u64::try_from(n.get()).unwrap_or(1));
-        let memory = std::fs::read_to_string("/proc/meminfo")
-            .ok()
-            .and_then(|text| total_memory(&text));
-        Self {
-            cpu_millis: cores.saturating_mul(1000),
-            memory_bytes: memory.unwrap_or(1 << 30),
-        }
+        let memory = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| total_memory(&text));
+        Self { cpu_millis: cores.saturating_mul(1000), memory_bytes: memory.unwrap_or(1 << 30) }
     }
 
     /// The node as an object of the API.
@@ -90,11 +85,7 @@ impl Machine {
 /// `MemTotal` of `/proc/meminfo`, which is in kibibytes.
 fn total_memory(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    line.split_whitespace()
-        .next()?
-        .parse::<u64>()
-        .ok()?
-        .checked_mul(1024)
+    line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
 #[cfg(test)]
@@ -104,10 +95,7 @@ mod tests {
     /// The format is in proc_meminfo(5).
     #[test]
     fn memory_is_read_in_kibibytes() {
-        assert_eq!(
-            total_memory("MemTotal:       24689764 kB\nMemFree: 1 kB\n"),
-            Some(24_689_764 * 1024)
-        );
+        assert_eq!(total_memory("MemTotal:       24689764 kB\nMemFree: 1 kB\n"), Some(24_689_764 * 1024));
         assert_eq!(total_memory("MemFree: 1 kB\n"), None);
     }
 }

@@ -4,9 +4,7 @@
 #[must_use]
 pub fn millis(text: &str) -> Option<u128> {
     let text = text.strip_prefix('+').unwrap_or(text);
-    let end = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, suffix) = text.split_at_checked(end)?;
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') || number.len() > 24 {

@@ -39,18 +39,11 @@ pub async fn start_container(
     sandbox: &Sandbox,
     launch: &Launch,
 ) -> Result<(ContainerProcess, pipe::Receiver), StartError> {
-    let failed = |source| StartError::Launcher {
-        step: "get its pipes",
-        source,
-    };
+    let failed = |source| StartError::Launcher { step: "get its pipes", source };
     let (reader, writer) = io::pipe().map_err(failed)?;
     let second = writer.try_clone().map_err(failed)?;
     let reader = pipe::Receiver::from_owned_fd(OwnedFd::from(reader)).map_err(failed)?;
-    let streams = Streams {
-        stdin: Stdio::null(),
-        stdout: writer.into(),
-        stderr: second.into(),
-    };
+    let streams = Streams { stdin: Stdio::null(), stdout: writer.into(), stderr: second.into() };
     Ok((sandbox.start(&spec(sandbox, launch), streams).await?, reader))
 }
 
@@ -64,11 +57,7 @@ pub async fn start_exec(
     stdin: bool,
 ) -> Result<ContainerProcess, StartError> {
     let input = if stdin { Stdio::piped() } else { Stdio::null() };
-    let streams = Streams {
-        stdin: input,
-        stdout: Stdio::piped(),
-        stderr: Stdio::piped(),
-    };
+    let streams = Streams { stdin: input, stdout: Stdio::piped(), stderr: Stdio::piped() };
     sandbox.start(&spec(sandbox, launch), streams).await
 }
 
@@ -83,10 +72,7 @@ fn spec(sandbox: &Sandbox, launch: &Launch) -> ContainerSpec {
         env,
         working_dir: PathBuf::from(&launch.workdir),
         mounts: launch.mounts.clone(),
-        limits: Limits {
-            memory_bytes: launch.memory_bytes,
-            ..Limits::default()
-        },
+        limits: Limits { memory_bytes: launch.memory_bytes, ..Limits::default() },
     }
 }
 
@@ -95,10 +81,7 @@ fn spec(sandbox: &Sandbox, launch: &Launch) -> ContainerSpec {
 fn host_argv(launch: &Launch) -> Vec<String> {
     let on_host = |word: &String| {
         let inside = Path::new(word);
-        let path = inside
-            .is_absolute()
-            .then(|| Sandbox::host_path(&launch.mounts, inside))
-            .flatten();
+        let path = inside.is_absolute().then(|| Sandbox::host_path(&launch.mounts, inside)).flatten();
         path.map_or_else(|| word.clone(), |path| path.display().to_string())
     };
     launch.argv.iter().map(on_host).collect()

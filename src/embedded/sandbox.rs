@@ -125,12 +125,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            memory_bytes: None,
-            processes: 512,
-            open_files: 4096,
-            file_bytes: 4 << 30,
-        }
+        Self { memory_bytes: None, processes: 512, open_files: 4096, file_bytes: 4 << 30 }
     }
 }
 
@@ -186,16 +181,8 @@ impl Sandbox {
     /// If it does not, with the reason.
     pub async fn try_out(launcher: &Path, confinement: Confinement) -> Result<Self, String> {
         let folder = tempfile::tempdir().map_err(|error| format!("make a folder: {error}"))?;
-        let nothing = Applied {
-            landlock: false,
-            landlock_scopes: false,
-            seccomp: false,
-        };
-        let mut sandbox = Self {
-            launcher: launcher.to_owned(),
-            confinement,
-            applied: nothing,
-        };
+        let nothing = Applied { landlock: false, landlock_scopes: false, seccomp: false };
+        let mut sandbox = Self { launcher: launcher.to_owned(), confinement, applied: nothing };
         let spec = ContainerSpec {
             hostname: "probe".to_owned(),
             argv: vec!["true".to_owned()],
@@ -208,15 +195,8 @@ impl Sandbox {
             }],
             limits: Limits::default(),
         };
-        let streams = Streams {
-            stdin: Stdio::null(),
-            stdout: Stdio::null(),
-            stderr: Stdio::null(),
-        };
-        let mut process = sandbox
-            .start(&spec, streams)
-            .await
-            .map_err(|error| with_sources(&error))?;
+        let streams = Streams { stdin: Stdio::null(), stdout: Stdio::null(), stderr: Stdio::null() };
+        let mut process = sandbox.start(&spec, streams).await.map_err(|error| with_sources(&error))?;
         let exit = process.wait().await.map_err(|error| with_sources(&error))?;
         if exit.code() != 0 {
             return Err(format!("`true` ended with exit code {}", exit.code()));
@@ -242,24 +222,12 @@ impl Sandbox {
                 "containers run as local processes in namespaces of their own, with a private file tree, no network \
                  and no other process in sight; this is not isolation for hostile code"
             }
-            (
-                Confinement::LandlockOnly,
-                Applied {
-                    landlock_scopes: true,
-                    ..
-                },
-            ) => {
+            (Confinement::LandlockOnly, Applied { landlock_scopes: true, .. }) => {
                 "containers run as local processes behind Landlock and seccomp, with system programs and their own \
                  folders but no sockets, and without absolute paths such as `/work`; this is not isolation for \
                  hostile code"
             }
-            (
-                Confinement::LandlockOnly,
-                Applied {
-                    landlock_scopes: false,
-                    ..
-                },
-            ) => {
+            (Confinement::LandlockOnly, Applied { landlock_scopes: false, .. }) => {
                 "containers run as local processes behind Landlock and seccomp, with system programs and their own \
                  folders but no sockets, and without absolute paths such as `/work`; this kernel, older than Linux \
                  6.12, lets them signal this user's other processes; this is not isolation for hostile code"
@@ -303,12 +271,7 @@ impl Sandbox {
     }
 
     fn order(&self, spec: &ContainerSpec) -> Result<wire::Order, StartError> {
-        for path in spec
-            .mounts
-            .iter()
-            .map(|mount| &mount.path)
-            .chain([&spec.working_dir])
-        {
+        for path in spec.mounts.iter().map(|mount| &mount.path).chain([&spec.working_dir]) {
             check(path)?;
         }
         let level = match self.confinement {
@@ -349,16 +312,11 @@ impl Sandbox {
 
 /// Paths in a container are absolute and lead nowhere else.
 fn check(path: &Path) -> Result<(), StartError> {
-    let plain = path
-        .components()
-        .all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
+    let plain = path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
     if path.is_absolute() && plain {
         return Ok(());
     }
-    Err(StartError::Setup(format!(
-        "`{}` must be absolute and without `..`",
-        path.display()
-    )))
+    Err(StartError::Setup(format!("`{}` must be absolute and without `..`", path.display())))
 }
 
 /// As much of a pod's name as the kernel takes, cut as the kubelet does it.

@@ -12,11 +12,7 @@ use super::quantity;
 /// The scheduler's sentence, when it does not fit.
 pub fn fit(machine: &Machine, pod: &Pod) -> Result<(), String> {
     let spec = pod.spec.clone().unwrap_or_default();
-    let claims = spec
-        .volumes
-        .iter()
-        .flatten()
-        .filter_map(|v| v.persistent_volume_claim.as_ref());
+    let claims = spec.volumes.iter().flatten().filter_map(|v| v.persistent_volume_claim.as_ref());
     if let Some(claim) = claims.into_iter().next() {
         return Err(format!(
             "0/1 nodes are available: persistentvolumeclaim {:?} not found. preemption: 0/1 nodes are available: 1 \
@@ -33,11 +29,7 @@ pub fn fit(machine: &Machine, pod: &Pod) -> Result<(), String> {
         let (sidecars, others): (Vec<_>, Vec<_>) =
             init.partition(|c| c.restart_policy.as_deref() == Some("Always"));
         let sidecars: u128 = sidecars.into_iter().map(|c| request(c, resource)).sum();
-        let highest = others
-            .into_iter()
-            .map(|c| request(c, resource))
-            .max()
-            .unwrap_or_default();
+        let highest = others.into_iter().map(|c| request(c, resource)).max().unwrap_or_default();
         if (main + sidecars).max(highest) > available {
             missing.push(format!("1 Insufficient {resource}"));
         }

@@ -27,9 +27,7 @@ pub async fn run(cluster: Arc<Cluster>, listener: TcpListener, router: Router) {
         };
         match accepted {
             Ok((stream, _)) => {
-                cluster
-                    .tasks
-                    .spawn(serve(Arc::clone(&cluster), stream, router.clone()));
+                cluster.tasks.spawn(serve(Arc::clone(&cluster), stream, router.clone()));
             }
             Err(error) => {
                 tracing::warn!(%error, "the embedded cluster cannot take a connection");

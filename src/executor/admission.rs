@@ -17,13 +17,10 @@ const DEADLINE: Duration = Duration::from_secs(5);
 /// The Job controller's last `FailedCreate` event for the Job with UID `job_uid`. `None` when there is none, or
 /// events may not be read: then the pod is simply waited for.
 pub(crate) async fn refusal(events: &Api<Event>, job_uid: &str) -> Option<Stuck> {
-    let params = ListParams::default()
-        .fields(&format!("involvedObject.uid={job_uid},reason=FailedCreate"))
-        .limit(50);
+    let params =
+        ListParams::default().fields(&format!("involvedObject.uid={job_uid},reason=FailedCreate")).limit(50);
     let listed = timeout(DEADLINE, events.list(&params)).await.ok()?;
-    let listed = listed
-        .inspect_err(|error| tracing::debug!(%error, "events cannot be read"))
-        .ok()?;
+    let listed = listed.inspect_err(|error| tracing::debug!(%error, "events cannot be read")).ok()?;
     listed
         .items
         .iter()
@@ -39,16 +36,10 @@ pub(crate) async fn refusal(events: &Api<Event>, job_uid: &str) -> Option<Stuck>
 /// Quota, Pod Security and validation are the namespace's last word; a webhook that does not answer is not.
 fn denied(message: &str) -> Stuck {
     let lower = message.to_ascii_lowercase();
-    let settled = ["forbidden", "denied", "is invalid", "not found"]
-        .iter()
-        .any(|word| lower.contains(word));
+    let settled = ["forbidden", "denied", "is invalid", "not found"].iter().any(|word| lower.contains(word));
     Stuck {
         reason: Reason::AdmissionDenied,
-        patience: if settled {
-            Patience::Settled
-        } else {
-            Patience::Passing
-        },
+        patience: if settled { Patience::Settled } else { Patience::Passing },
         message: because("the namespace does not admit the pod", message),
     }
 }
@@ -70,10 +61,7 @@ mod tests {
                 "Error creating: pods \"a\" is forbidden: violates PodSecurity \"restricted:latest\": allowPrivilegeEscalation != false",
                 Patience::Settled,
             ),
-            (
-                "Error creating: admission webhook \"w\" denied the request: no",
-                Patience::Settled,
-            ),
+            ("Error creating: admission webhook \"w\" denied the request: no", Patience::Settled),
             (
                 "Error creating: Internal error occurred: failed calling webhook \"w\": connection refused",
                 Patience::Passing,

@@ -34,10 +34,7 @@ impl ApiError {
     pub(crate) fn of(what: &'static str, error: kube::Error) -> Self {
         match error {
             kube::Error::Api(status) if !is_passing(status.code) => Self::Refused { what, status },
-            other => Self::Unavailable {
-                what,
-                cause: root_cause(&other),
-            },
+            other => Self::Unavailable { what, cause: root_cause(&other) },
         }
     }
 
@@ -72,10 +69,7 @@ where
         let error = match timeout_at(deadline.min(Instant::now() + ATTEMPT), attempt()).await {
             Ok(Ok(value)) => return Ok(value),
             Ok(Err(error)) => ApiError::of(what, error),
-            Err(_) => ApiError::Unavailable {
-                what,
-                cause: "no answer in time".to_owned(),
-            },
+            Err(_) => ApiError::Unavailable { what, cause: "no answer in time".to_owned() },
         };
         let next = Instant::now() + pause;
         if matches!(error, ApiError::Refused { .. }) || next >= deadline {
@@ -115,15 +109,9 @@ mod tests {
 
     #[tokio::test]
     async fn only_what_may_pass_is_repeated() {
-        for (code, repeated) in [
-            (403, false),
-            (404, false),
-            (409, false),
-            (422, false),
-            (429, true),
-            (500, true),
-            (503, true),
-        ] {
+        for (code, repeated) in
+            [(403, false), (404, false), (409, false), (422, false), (429, true), (500, true), (503, true)]
+        {
             let made = Cell::new(0);
             let result: Result<(), ApiError> = call("test", Duration::from_millis(250), || {
                 made.set(made.get() + 1);

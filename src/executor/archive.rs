@@ -97,9 +97,7 @@ fn read_into(unpacked: &mut Unpacked, stream: impl Read, inputs: &[PlannedFile],
         if kind.is_gnu_longlink() || kind.is_pax_global_extensions() {
             continue;
         }
-        let name = long_name
-            .take()
-            .unwrap_or_else(|| entry.path_bytes().into_owned());
+        let name = long_name.take().unwrap_or_else(|| entry.path_bytes().into_owned());
         let (true, Some(name)) = (kind.is_file(), relative(&name)) else {
             continue;
         };
@@ -124,10 +122,7 @@ fn read_into(unpacked: &mut Unpacked, stream: impl Read, inputs: &[PlannedFile],
             continue;
         }
         room -= size;
-        unpacked.artifacts.push(Artifact {
-            name,
-            content: content.into(),
-        });
+        unpacked.artifacts.push(Artifact { name, content: content.into() });
     }
     Ok(())
 }

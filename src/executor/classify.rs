@@ -70,12 +70,7 @@ pub(crate) fn classify(pod: &Pod) -> Phase {
 impl Ended {
     /// The infrastructure kept the command from starting or from being seen to its end.
     pub(crate) fn error(reason: Reason, message: impl Into<String>) -> Self {
-        Self {
-            status: Status::Error,
-            reason: Some(reason),
-            exit_code: -1,
-            message: message.into(),
-        }
+        Self { status: Status::Error, reason: Some(reason), exit_code: -1, message: message.into() }
     }
 }
 
@@ -92,10 +87,9 @@ fn terminated(status: &ContainerStatus) -> Option<Ended> {
     let detail = end.message.as_deref().unwrap_or_default();
     Some(match end.reason.as_deref().unwrap_or_default() {
         // runc could not start the process; the kubelet reports 128, which is no exit status of the command.
-        "StartError" | "ContainerCannotRun" => Ended::error(
-            Reason::StartFailed,
-            because("the command could not be started", detail),
-        ),
+        "StartError" | "ContainerCannotRun" => {
+            Ended::error(Reason::StartFailed, because("the command could not be started", detail))
+        }
         "ContainerStatusUnknown" => Ended::error(
             Reason::NodeLost,
             "the node lost the command's container, so how it ended is unknown",
@@ -107,18 +101,10 @@ fn terminated(status: &ContainerStatus) -> Option<Ended> {
             exit_code: end.exit_code,
             message: "the kernel killed it for its memory; ask for a larger limits.memory".to_owned(),
         },
-        _ if end.exit_code == 0 => Ended {
-            status: Status::Succeeded,
-            reason: None,
-            exit_code: 0,
-            message: String::new(),
-        },
-        _ => Ended {
-            status: Status::Failed,
-            reason: None,
-            exit_code: end.exit_code,
-            message: String::new(),
-        },
+        _ if end.exit_code == 0 => {
+            Ended { status: Status::Succeeded, reason: None, exit_code: 0, message: String::new() }
+        }
+        _ => Ended { status: Status::Failed, reason: None, exit_code: end.exit_code, message: String::new() },
     })
 }
 
@@ -139,10 +125,9 @@ fn disruption(pod: &Pod) -> Option<Disruption> {
     let ended = match status.reason.as_deref().unwrap_or_default() {
         // Containers of an evicted pod may show exit code 0; it is no success.
         "Evicted" => Ended::error(Reason::Evicted, because("the node evicted the pod", detail)),
-        "Preempting" => Ended::error(
-            Reason::Preempted,
-            because("the node made room for a critical pod", detail),
-        ),
+        "Preempting" => {
+            Ended::error(Reason::Preempted, because("the node made room for a critical pod", detail))
+        }
         "NodeLost" => Ended::error(Reason::NodeLost, because("the node was lost", detail)),
         "NodeShutdown" | "Shutdown" | "Terminated" => {
             Ended::error(Reason::NodeLost, because("the node shut down", detail))
@@ -179,18 +164,14 @@ fn disrupted_by(condition: &PodCondition) -> Ended {
         ),
         "EvictionByEvictionAPI" => Ended::error(
             Reason::Drained,
-            because(
-                "the pod was evicted through the API, as when a node is drained",
-                detail,
-            ),
+            because("the pod was evicted through the API, as when a node is drained", detail),
         ),
         "DeletionByTaintManager" | "DeletionByPodGC" => {
             Ended::error(Reason::NodeLost, because("the node was lost", detail))
         }
-        "TerminationByKubelet" => Ended::error(
-            Reason::KilledByKubelet,
-            because("the node's kubelet ended the pod", detail),
-        ),
+        "TerminationByKubelet" => {
+            Ended::error(Reason::KilledByKubelet, because("the node's kubelet ended the pod", detail))
+        }
         other => Ended::error(
             Reason::DeletedExternally,
             because(&format!("the pod was disrupted ({other})"), detail),
@@ -217,11 +198,7 @@ fn init_failure(pod: &Pod) -> Option<Ended> {
         if end.exit_code == 0 && end.reason.as_deref() != Some("OOMKilled") {
             return None;
         }
-        let reason = if status.name == INJECT {
-            Reason::InjectFailed
-        } else {
-            Reason::StartFailed
-        };
+        let reason = if status.name == INJECT { Reason::InjectFailed } else { Reason::StartFailed };
         let why = end.reason.as_deref().unwrap_or("Error");
         let detail = end.message.as_deref().unwrap_or_default();
         Some(Ended::error(
@@ -248,10 +225,9 @@ fn dead_pod(pod: &Pod) -> Option<Ended> {
             Reason::RejectedByNode,
             because(&format!("the node refused the pod ({reason})"), detail),
         )),
-        "Succeeded" => Some(Ended::error(
-            Reason::NodeLost,
-            "the pod is over, but the command's container has no status",
-        )),
+        "Succeeded" => {
+            Some(Ended::error(Reason::NodeLost, "the pod is over, but the command's container has no status"))
+        }
         "Unknown" => Some(Ended::error(
             Reason::NodeLost,
             because(&format!("the node stopped reporting ({reason})"), detail),
@@ -262,51 +238,42 @@ fn dead_pod(pod: &Pod) -> Option<Ended> {
 
 /// The first container that waits for something which may never come.
 fn stuck_container(pod: &Pod) -> Option<Stuck> {
-    init_statuses(pod)
-        .iter()
-        .chain(container_statuses(pod))
-        .find_map(|status| {
-            let waiting = state(status)?.waiting.as_ref()?;
-            let detail = waiting.message.as_deref().unwrap_or_default();
-            let image = image_of(pod, &status.name);
-            let (reason, patience, what) = match waiting.reason.as_deref().unwrap_or_default() {
-                "InvalidImageName" => (
-                    Reason::InvalidImage,
-                    Patience::None,
-                    format!("`{image}` is not an image name"),
-                ),
-                "ErrImageNeverPull" => (
-                    Reason::InvalidImage,
-                    Patience::None,
-                    format!("the image `{image}` is not on the node and may not be pulled"),
-                ),
-                "ErrImagePull"
-                | "ImagePullBackOff"
-                | "ImageInspectError"
-                | "RegistryUnavailable"
-                | "SignatureValidationFailed" => (
-                    Reason::ImagePullFailed,
-                    pull_patience(detail),
-                    format!("the image `{image}` cannot be pulled"),
-                ),
-                "CreateContainerConfigError"
-                | "CreateContainerError"
-                | "RunContainerError"
-                | "PreCreateHookError"
-                | "PreStartHookError"
-                | "PostStartHookError" => (
-                    Reason::StartFailed,
-                    start_patience(detail),
-                    format!("the container `{}` cannot be started", status.name),
-                ),
-                _ => return None,
-            };
-            Some(Stuck {
-                reason,
-                patience,
-                message: because(&what, detail),
-            })
-        })
+    init_statuses(pod).iter().chain(container_statuses(pod)).find_map(|status| {
+        let waiting = state(status)?.waiting.as_ref()?;
+        let detail = waiting.message.as_deref().unwrap_or_default();
+        let image = image_of(pod, &status.name);
+        let (reason, patience, what) = match waiting.reason.as_deref().unwrap_or_default() {
+            "InvalidImageName" => {
+                (Reason::InvalidImage, Patience::None, format!("`{image}` is not an image name"))
+            }
+            "ErrImageNeverPull" => (
+                Reason::InvalidImage,
+                Patience::None,
+                format!("the image `{image}` is not on the node and may not be pulled"),
+            ),
+            "ErrImagePull"
+            | "ImagePullBackOff"
+            | "ImageInspectError"
+            | "RegistryUnavailable"
+            | "SignatureValidationFailed" => (
+                Reason::ImagePullFailed,
+                pull_patience(detail),
+                format!("the image `{image}` cannot be pulled"),
+            ),
+            "CreateContainerConfigError"
+            | "CreateContainerError"
+            | "RunContainerError"
+            | "PreCreateHookError"
+            | "PreStartHookError"
+            | "PostStartHookError" => (
+                Reason::StartFailed,
+                start_patience(detail),
+                format!("the container `{}` cannot be started", status.name),
+            ),
+            _ => return None,
+        };
+        Some(Stuck { reason, patience, message: because(&what, detail) })
+    })
 }
 
 /// Whether a pull error is the registry's last word. The texts are containerd's, CRI-O's and the registries'.
@@ -336,20 +303,12 @@ fn pull_patience(detail: &str) -> Patience {
     ];
     let detail = detail.to_ascii_lowercase();
     let says = |texts: &[&str]| texts.iter().any(|text| detail.contains(text));
-    if says(&PASSING) || !says(&FINAL) {
-        Patience::Passing
-    } else {
-        Patience::Settled
-    }
+    if says(&PASSING) || !says(&FINAL) { Patience::Passing } else { Patience::Settled }
 }
 
 /// A slow node answers "context deadline exceeded" and succeeds later; other causes stay.
 fn start_patience(detail: &str) -> Patience {
-    if detail.contains("context deadline exceeded") {
-        Patience::Passing
-    } else {
-        Patience::Settled
-    }
+    if detail.contains("context deadline exceeded") { Patience::Passing } else { Patience::Settled }
 }
 
 /// A pod of which no container says anything of interest yet.
@@ -394,9 +353,7 @@ pub(crate) fn init_exit_code(pod: &Pod, name: &str) -> Option<i32> {
 
 /// The digest of the image that the container `name` runs, as the node reports it.
 pub(crate) fn image_id(pod: &Pod, name: &str) -> Option<String> {
-    status_of(pod, name)
-        .map(|status| status.image_id.clone())
-        .filter(|id| !id.is_empty())
+    status_of(pod, name).map(|status| status.image_id.clone()).filter(|id| !id.is_empty())
 }
 
 fn status_of<'a>(pod: &'a Pod, name: &str) -> Option<&'a ContainerStatus> {
@@ -404,17 +361,11 @@ fn status_of<'a>(pod: &'a Pod, name: &str) -> Option<&'a ContainerStatus> {
 }
 
 fn container_statuses(pod: &Pod) -> &[ContainerStatus] {
-    pod.status
-        .as_ref()
-        .and_then(|status| status.container_statuses.as_deref())
-        .unwrap_or_default()
+    pod.status.as_ref().and_then(|status| status.container_statuses.as_deref()).unwrap_or_default()
 }
 
 fn init_statuses(pod: &Pod) -> &[ContainerStatus] {
-    pod.status
-        .as_ref()
-        .and_then(|status| status.init_container_statuses.as_deref())
-        .unwrap_or_default()
+    pod.status.as_ref().and_then(|status| status.init_container_statuses.as_deref()).unwrap_or_default()
 }
 
 fn state(status: &ContainerStatus) -> Option<&ContainerState> {
@@ -422,12 +373,7 @@ fn state(status: &ContainerStatus) -> Option<&ContainerState> {
 }
 
 fn condition<'a>(pod: &'a Pod, kind: &str) -> Option<&'a PodCondition> {
-    pod.status
-        .as_ref()?
-        .conditions
-        .as_ref()?
-        .iter()
-        .find(|condition| condition.type_ == kind)
+    pod.status.as_ref()?.conditions.as_ref()?.iter().find(|condition| condition.type_ == kind)
 }
 
 fn image_of<'a>(pod: &'a Pod, container: &str) -> &'a str {

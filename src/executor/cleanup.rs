@@ -43,12 +43,7 @@ impl Cleanup {
     /// The duty, from before the Job is created. Call inside a tokio runtime.
     pub(crate) fn new(jobs: Api<Job>, name: &str, decision: &str, tasks: TaskTracker) -> Self {
         Self {
-            target: Some(Target {
-                jobs,
-                name: name.to_owned(),
-                decision: decision.to_owned(),
-                uid: None,
-            }),
+            target: Some(Target { jobs, name: name.to_owned(), decision: decision.to_owned(), uid: None }),
             tasks,
             runtime: Handle::current(),
         }
@@ -127,28 +122,20 @@ impl Target {
                     return Ok(began.elapsed() >= LATE_ARRIVAL);
                 };
                 let labels = job.metadata.labels.unwrap_or_default();
-                let (Some(uid), true) = (
-                    job.metadata.uid,
-                    labels.get(LABEL_DECISION_ID) == Some(&self.decision),
-                ) else {
+                let (Some(uid), true) =
+                    (job.metadata.uid, labels.get(LABEL_DECISION_ID) == Some(&self.decision))
+                else {
                     return Ok(true);
                 };
                 self.uid.insert(uid).clone()
             }
         };
         let params = DeleteParams {
-            preconditions: Some(Preconditions {
-                uid: Some(uid),
-                resource_version: None,
-            }),
+            preconditions: Some(Preconditions { uid: Some(uid), resource_version: None }),
             // Without a policy the API server would leave the Job's pods behind.
             ..DeleteParams::background()
         };
-        match call("delete the Job", ATTEMPT, || {
-            self.jobs.delete(&self.name, &params)
-        })
-        .await
-        {
+        match call("delete the Job", ATTEMPT, || self.jobs.delete(&self.name, &params)).await {
             Ok(_) => Ok(true),
             // Gone, or another Job of that name: either way this call's Job is no more.
             Err(error) if matches!(error.code(), Some(404 | 409)) => Ok(true),

@@ -42,9 +42,7 @@ pub struct Cluster {
 
 impl fmt::Debug for Cluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cluster")
-            .field("source", &self.source)
-            .finish_non_exhaustive()
+        f.debug_struct("Cluster").field("source", &self.source).finish_non_exhaustive()
     }
 }
 
@@ -87,11 +85,7 @@ impl Cluster {
     /// A cluster that is not connected to yet.
     #[must_use]
     pub fn new(source: ClusterSource) -> Self {
-        Self {
-            source,
-            no_proxy: String::new(),
-            client: Mutex::new(None),
-        }
+        Self { source, no_proxy: String::new(), client: Mutex::new(None) }
     }
 
     /// The value of `NO_PROXY`: hosts that are reached without the proxy that `HTTPS_PROXY` names.
@@ -115,10 +109,9 @@ impl Cluster {
         config.connect_timeout = Some(CONNECT_DEADLINE);
         // The executor retries by itself: kube's own retry hides the reason until 15 attempts are over.
         config.default_retry = false;
-        if let (Ok(name), Ok(value)) = (
-            "user-agent".parse(),
-            concat!("kubepermit/", env!("CARGO_PKG_VERSION")).parse(),
-        ) {
+        if let (Ok(name), Ok(value)) =
+            ("user-agent".parse(), concat!("kubepermit/", env!("CARGO_PKG_VERSION")).parse())
+        {
             config.headers.push((name, value));
         }
         // Blocking: the credential plugin runs inside. When it hangs its thread is lost until it ends.
@@ -126,14 +119,9 @@ impl Cluster {
         let described = || self.describe();
         let client = timeout(BUILD_DEADLINE, making)
             .await
-            .map_err(|_| ClusterError::PluginTimeout {
-                described: described(),
-            })?
+            .map_err(|_| ClusterError::PluginTimeout { described: described() })?
             .map_err(ClusterError::Interrupted)?
-            .map_err(|source| ClusterError::Client {
-                described: described(),
-                source: Box::new(source),
-            })?;
+            .map_err(|source| ClusterError::Client { described: described(), source: Box::new(source) })?;
         *slot = Some(client.clone());
         Ok(client)
     }
@@ -150,10 +138,9 @@ impl Cluster {
             ClusterSource::Kubeconfig { path, context: None } => {
                 format!("the kubeconfig `{}`", path.display())
             }
-            ClusterSource::Kubeconfig {
-                path,
-                context: Some(context),
-            } => format!("context `{context}` of the kubeconfig `{}`", path.display()),
+            ClusterSource::Kubeconfig { path, context: Some(context) } => {
+                format!("context `{context}` of the kubeconfig `{}`", path.display())
+            }
             ClusterSource::InCluster => "the pod's service account".to_owned(),
         }
     }
@@ -164,10 +151,8 @@ impl Cluster {
                 Config::incluster().map_err(|error| ClusterError::InCluster(Box::new(error)))
             }
             ClusterSource::Kubeconfig { path, context } => {
-                let unusable = |source| ClusterError::Kubeconfig {
-                    path: path.clone(),
-                    source: Box::new(source),
-                };
+                let unusable =
+                    |source| ClusterError::Kubeconfig { path: path.clone(), source: Box::new(source) };
                 let file = path.clone();
                 let mut kubeconfig = spawn_blocking(move || Kubeconfig::read_from(file))
                     .await
@@ -179,14 +164,10 @@ impl Cluster {
                         exec.interactive_mode = Some(ExecInteractiveMode::Never);
                     }
                 }
-                let options = KubeConfigOptions {
-                    context: context.clone(),
-                    ..KubeConfigOptions::default()
-                };
+                let options = KubeConfigOptions { context: context.clone(), ..KubeConfigOptions::default() };
                 let explicit_proxy = proxy_of(&kubeconfig, context.as_deref());
-                let mut config = Config::from_custom_kubeconfig(kubeconfig, &options)
-                    .await
-                    .map_err(unusable)?;
+                let mut config =
+                    Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(unusable)?;
                 match explicit_proxy {
                     // A kubeconfig's own proxy-url holds, whatever the environment says.
                     Some(proxy) => config.proxy_url = proxy.parse().ok().or(config.proxy_url),
@@ -209,12 +190,7 @@ fn proxy_of(kubeconfig: &Kubeconfig, context: Option<&str>) -> Option<String> {
     let context = kubeconfig.contexts.iter().find(|context| context.name == name)?;
     let cluster = &context.context.as_ref()?.cluster;
     let cluster = kubeconfig.clusters.iter().find(|entry| entry.name == *cluster)?;
-    cluster
-        .cluster
-        .as_ref()?
-        .proxy_url
-        .clone()
-        .filter(|proxy| !proxy.is_empty())
+    cluster.cluster.as_ref()?.proxy_url.clone().filter(|proxy| !proxy.is_empty())
 }
 
 #[cfg(test)]
@@ -239,10 +215,7 @@ mod tests {
     }
 
     fn cluster(path: &Path, context: Option<&str>) -> Cluster {
-        Cluster::new(ClusterSource::Kubeconfig {
-            path: path.to_owned(),
-            context: context.map(str::to_owned),
-        })
+        Cluster::new(ClusterSource::Kubeconfig { path: path.to_owned(), context: context.map(str::to_owned) })
     }
 
     #[tokio::test]

@@ -101,11 +101,7 @@ impl Collection<'_> {
             unpacked
         });
         let finished = command.receive(sender, self.deadline).await;
-        let Unpacked {
-            artifacts,
-            left_out,
-            problem: broken,
-        } = match reader.await {
+        let Unpacked { artifacts, left_out, problem: broken } = match reader.await {
             Ok(unpacked) => unpacked,
             Err(error) => return (missing(&error.to_string()), false),
         };
@@ -134,10 +130,7 @@ impl Collection<'_> {
 }
 
 fn missing(problem: &str) -> Collected {
-    Collected {
-        artifacts: Vec::new(),
-        problem: Some(incomplete(problem)),
-    }
+    Collected { artifacts: Vec::new(), problem: Some(incomplete(problem)) }
 }
 
 fn incomplete(problem: &str) -> String {
@@ -152,10 +145,7 @@ struct Chunks {
 
 impl Chunks {
     fn new(receiver: mpsc::Receiver<Bytes>) -> Self {
-        Self {
-            receiver,
-            current: Bytes::new(),
-        }
+        Self { receiver, current: Bytes::new() }
     }
 
     fn discard(mut self) {

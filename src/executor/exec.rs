@@ -91,19 +91,13 @@ impl Command<'_> {
         let mut process = match timeout_at(deadline, starting).await {
             Ok(started) => started.map_err(|error| ApiError::of(WHAT, error))?,
             Err(_) => {
-                return Err(ApiError::Unavailable {
-                    what: WHAT,
-                    cause: "no answer in time".to_owned(),
-                });
+                return Err(ApiError::Unavailable { what: WHAT, cause: "no answer in time".to_owned() });
             }
         };
         let stdin = process.stdin();
         let (stdout, stderr) = (process.stdout(), process.stderr());
         let Some(status) = process.take_status() else {
-            return Ok(Finished {
-                end: End::Lost,
-                stderr: String::new(),
-            });
+            return Ok(Finished { end: End::Lost, stderr: String::new() });
         };
 
         let mut errors = Tail::new(STDERR_KEPT);
@@ -122,11 +116,8 @@ impl Command<'_> {
             let reading = async {
                 tokio::join!(forward(stdout, output), keep_tail(stderr, &mut errors));
             };
-            let (mut writing, mut reading, mut status) = (
-                std::pin::pin!(writing),
-                std::pin::pin!(reading),
-                std::pin::pin!(status),
-            );
+            let (mut writing, mut reading, mut status) =
+                (std::pin::pin!(writing), std::pin::pin!(reading), std::pin::pin!(status));
             let (mut written, mut read) = (false, false);
             let status = timeout_at(deadline, async {
                 loop {
@@ -154,10 +145,7 @@ impl Command<'_> {
                 },
             }
         };
-        Ok(Finished {
-            end,
-            stderr: errors.finish().text,
-        })
+        Ok(Finished { end, stderr: errors.finish().text })
     }
 }
 
@@ -188,11 +176,7 @@ fn end_of(status: Status) -> End {
         .and_then(|cause| cause.message.as_deref()?.parse().ok());
     match code {
         Some(code) => End::Exited(code),
-        None => End::Failed(
-            status
-                .message
-                .unwrap_or_else(|| "it failed without a reason".to_owned()),
-        ),
+        None => End::Failed(status.message.unwrap_or_else(|| "it failed without a reason".to_owned())),
     }
 }
 

@@ -15,12 +15,8 @@ use tokio::time::{Instant, sleep_until, timeout};
 use crate::executor::api::ApiError;
 
 /// The pauses between lists: short at first, because most jobs are short.
-const PAUSES: [Duration; 4] = [
-    Duration::from_millis(250),
-    Duration::from_secs(1),
-    Duration::from_secs(2),
-    Duration::from_secs(5),
-];
+const PAUSES: [Duration; 4] =
+    [Duration::from_millis(250), Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(5)];
 
 /// How long one list may take.
 const LIST_DEADLINE: Duration = Duration::from_secs(5);
@@ -192,16 +188,10 @@ impl PodFeed {
 
     /// A label can be put on any pod; the owner is written by the Job controller.
     fn is_ours(&self, pod: &Pod) -> bool {
-        pod.metadata
-            .owner_references
-            .iter()
-            .flatten()
-            .any(|owner| owner.uid == self.job_uid)
+        pod.metadata.owner_references.iter().flatten().any(|owner| owner.uid == self.job_uid)
     }
 }
 
 fn watch(pods: &Api<Pod>, selector: &str) -> BoxStream<'static, watcher::Result<watcher::Event<Pod>>> {
-    watcher::watcher(pods.clone(), watcher::Config::default().labels(selector))
-        .default_backoff()
-        .boxed()
+    watcher::watcher(pods.clone(), watcher::Config::default().labels(selector)).default_backoff().boxed()
 }

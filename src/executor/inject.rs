@@ -31,23 +31,13 @@ pub(crate) async fn inject(
     deadline: Instant,
 ) -> Result<(), Ended> {
     let failed = |message: String| {
-        Ended::error(
-            Reason::InjectFailed,
-            format!("the input files could not be placed: {message}"),
-        )
+        Ended::error(Reason::InjectFailed, format!("the input files could not be placed: {message}"))
     };
-    let mtime = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_secs());
+    let mtime = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let archive = pack(plan.files(), mtime).map_err(|error| failed(error.to_string()))?;
     // -p: without it a tar that is not root's takes the umask off the modes. -o: the owner is who unpacks.
     let script = format!("tar -xopf - -C \"$0\" && : > {READY_FILE}");
-    let command = Command {
-        pods,
-        pod,
-        container: INJECT,
-        argv: &["sh", "-c", &script, plan.workdir()],
-    };
+    let command = Command { pods, pod, container: INJECT, argv: &["sh", "-c", &script, plan.workdir()] };
     let mut message = String::new();
     for attempt in 1..=ATTEMPTS {
         let retry = match command.send(&archive, deadline).await {

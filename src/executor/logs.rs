@@ -24,10 +24,7 @@ const ATTEMPTS: u32 = 3;
 
 /// The newest `cap` bytes of what `container` wrote. An empty log is a log: only errors are tried again.
 pub(crate) async fn read(pods: &Api<Pod>, pod: &str, container: &str, cap: usize, deadline: Instant) -> Log {
-    let params = LogParams {
-        container: Some(container.to_owned()),
-        ..LogParams::default()
-    };
+    let params = LogParams { container: Some(container.to_owned()), ..LogParams::default() };
     let mut best = Tail::new(cap);
     let mut problem = String::new();
     for attempt in 0..ATTEMPTS {
@@ -39,10 +36,7 @@ pub(crate) async fn read(pods: &Api<Pod>, pod: &str, container: &str, cap: usize
         }
         problem = match read {
             Ok(Ok(())) => {
-                return Log {
-                    text: best.finish(),
-                    problem: None,
-                };
+                return Log { text: best.finish(), problem: None };
             }
             Ok(Err(problem)) => problem,
             Err(_) => "no end within the time for it".to_owned(),
@@ -51,17 +45,11 @@ pub(crate) async fn read(pods: &Api<Pod>, pod: &str, container: &str, cap: usize
             break;
         }
     }
-    Log {
-        text: best.finish(),
-        problem: Some(format!("the output could not be read to its end: {problem}")),
-    }
+    Log { text: best.finish(), problem: Some(format!("the output could not be read to its end: {problem}")) }
 }
 
 async fn pump(pods: &Api<Pod>, pod: &str, params: &LogParams, tail: &mut Tail) -> Result<(), String> {
-    let log = pods
-        .log_stream(pod, params)
-        .await
-        .map_err(|error| root_cause(&error))?;
+    let log = pods.log_stream(pod, params).await.map_err(|error| root_cause(&error))?;
     let mut log = std::pin::pin!(log);
     loop {
         let chunk = log.fill_buf().await.map_err(|error| root_cause(&error))?;

@@ -73,18 +73,11 @@ mod tests {
         let told = Mutex::new(Vec::new());
         let tell = |step| told.lock().unwrap().push(step);
         let mut steps = Steps::new(&tell);
-        for step in [
-            Progress::Created,
-            Progress::Pulling,
-            Progress::Scheduled,
-            Progress::Pulling,
-            Progress::Running,
-        ] {
+        for step in
+            [Progress::Created, Progress::Pulling, Progress::Scheduled, Progress::Pulling, Progress::Running]
+        {
             steps.reach(step);
         }
-        assert_eq!(
-            *told.lock().unwrap(),
-            [Progress::Created, Progress::Pulling, Progress::Running]
-        );
+        assert_eq!(*told.lock().unwrap(), [Progress::Created, Progress::Pulling, Progress::Running]);
     }
 }

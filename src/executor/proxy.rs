@@ -7,10 +7,7 @@ use std::net::IpAddr;
 
 /// Whether `host` is reached directly, given the value of `NO_PROXY`. Loopback always is.
 pub(crate) fn is_direct(no_proxy: &str, host: &str, port: Option<u16>) -> bool {
-    let host = host
-        .trim_start_matches('[')
-        .trim_end_matches(']')
-        .to_ascii_lowercase();
+    let host = host.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
     let address: Option<IpAddr> = host.parse().ok();
     if host == "localhost" || address.is_some_and(|address| address.is_loopback()) {
         return true;
@@ -29,11 +26,7 @@ fn matches(entry: &str, host: &str, address: Option<IpAddr>, port: Option<u16>) 
     if let Some((network, prefix)) = entry.split_once('/') {
         return in_network(network, prefix, address);
     }
-    if let Ok(listed) = entry
-        .trim_start_matches('[')
-        .trim_end_matches(']')
-        .parse::<IpAddr>()
-    {
+    if let Ok(listed) = entry.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
         return address == Some(listed);
     }
     let (name, wanted_port) = match entry.rsplit_once(':') {
@@ -50,8 +43,7 @@ fn matches(entry: &str, host: &str, address: Option<IpAddr>, port: Option<u16>) 
 }
 
 fn is_below(host: &str, domain: &str) -> bool {
-    host.strip_suffix(domain)
-        .is_some_and(|rest| rest.len() > 1 && rest.ends_with('.'))
+    host.strip_suffix(domain).is_some_and(|rest| rest.len() > 1 && rest.ends_with('.'))
 }
 
 fn in_network(network: &str, prefix: &str, address: Option<IpAddr>) -> bool {
@@ -100,11 +92,7 @@ mod tests {
             ("10.0.0.0/99", "10.0.0.1", false),
         ];
         for (no_proxy, host, direct) in table {
-            assert_eq!(
-                is_direct(no_proxy, host, Some(6443)),
-                direct,
-                "{no_proxy:?} {host}"
-            );
+            assert_eq!(is_direct(no_proxy, host, Some(6443)), direct, "{no_proxy:?} {host}");
         }
     }
 }

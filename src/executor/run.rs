@@ -107,15 +107,10 @@ impl<'a> Run<'a> {
     }
 
     async fn create(&mut self, cleanup: &mut Cleanup) -> Result<String, Ended> {
-        let params = PostParams {
-            field_manager: Some("kubepermit".to_owned()),
-            ..PostParams::default()
-        };
+        let params = PostParams { field_manager: Some("kubepermit".to_owned()), ..PostParams::default() };
         // Safe to repeat: the name is fixed, so an attempt that took effect unseen shows as a conflict.
-        let created = call("create the Job", CREATE, || {
-            self.jobs.create(&params, self.plan.manifest())
-        })
-        .await;
+        let created =
+            call("create the Job", CREATE, || self.jobs.create(&params, self.plan.manifest())).await;
         let job = match created {
             Ok(job) => job,
             Err(error) if error.code() == Some(409) => {
@@ -129,11 +124,7 @@ impl<'a> Run<'a> {
                 return Err(not_created(&error));
             }
         };
-        let ours = job
-            .metadata
-            .labels
-            .as_ref()
-            .and_then(|labels| labels.get(LABEL_DECISION_ID))
+        let ours = job.metadata.labels.as_ref().and_then(|labels| labels.get(LABEL_DECISION_ID))
             == Some(&self.decision());
         match job.metadata.uid {
             Some(uid) if ours => {
@@ -189,9 +180,7 @@ impl<'a> Run<'a> {
                         self.steps.reach(Progress::Injecting);
                         let until = Instant::now() + budgets.injection;
                         let name = pod.metadata.name.clone().unwrap_or_default();
-                        inject(&self.pods, &name, self.plan, until)
-                            .await
-                            .map_err(Remains::nothing)?;
+                        inject(&self.pods, &name, self.plan, until).await.map_err(Remains::nothing)?;
                         injected = true;
                         // The image of the command is pulled only now.
                         deadline = deadline.max(Instant::now() + budgets.pull);
@@ -214,17 +203,11 @@ impl<'a> Run<'a> {
 
     fn not_started(&self, suspicion: &Suspicion) -> Ended {
         let step = self.steps.reached();
-        let reason = if step >= Some(Progress::Scheduled) {
-            Reason::StartFailed
-        } else {
-            Reason::Unschedulable
-        };
+        let reason =
+            if step >= Some(Progress::Scheduled) { Reason::StartFailed } else { Reason::Unschedulable };
         let last = step.map_or("requested", Progress::as_str);
         let message = format!("the command did not start in time; the pod came as far as `{last}`");
-        Ended::error(
-            reason,
-            text::because(&message, suspicion.message().unwrap_or_default()),
-        )
+        Ended::error(reason, text::because(&message, suspicion.message().unwrap_or_default()))
     }
 
     /// Waits until the command ends or its wall clock runs out.
@@ -250,10 +233,7 @@ impl<'a> Run<'a> {
     async fn out_of_time(&self, pod: Box<Pod>) -> Remains {
         // The end may have come with the last moment, and its news be on the way.
         let name = pod.metadata.name.clone().unwrap_or_default();
-        let last = call("read the pod", Duration::from_millis(500), || {
-            self.pods.get(&name)
-        })
-        .await;
+        let last = call("read the pod", Duration::from_millis(500), || self.pods.get(&name)).await;
         if let Ok(last) = last
             && let Phase::Ended(ended) = classify(&last)
         {
@@ -328,10 +308,7 @@ impl<'a> Run<'a> {
             reason: ended.reason,
             message,
             exit_code: ended.exit_code,
-            truncated: Truncated {
-                output: log.text.omitted_bytes > 0,
-                artifacts: files.problem.is_some(),
-            },
+            truncated: Truncated { output: log.text.omitted_bytes > 0, artifacts: files.problem.is_some() },
             output: log.text.text,
             omitted_bytes: log.text.omitted_bytes,
             artifacts: files.artifacts,
@@ -345,20 +322,12 @@ impl<'a> Run<'a> {
 impl Remains {
     /// Nothing that could be read.
     fn nothing(ended: Ended) -> Self {
-        Self {
-            ended,
-            pod: None,
-            alive: false,
-        }
+        Self { ended, pod: None, alive: false }
     }
 
     /// A pod that said how its command ended.
     fn dying(ended: Ended, pod: Box<Pod>) -> Self {
-        Self {
-            alive: ended.status != Status::Error,
-            ended,
-            pod: Some(pod),
-        }
+        Self { alive: ended.status != Status::Error, ended, pod: Some(pod) }
     }
 
     /// A pod that is no more. It may have said how its command ended before it went.
@@ -370,11 +339,7 @@ impl Remains {
                 "the pod was deleted by someone else before the command ended",
             ),
         };
-        Self {
-            ended,
-            pod: Some(pod),
-            alive: false,
-        }
+        Self { ended, pod: Some(pod), alive: false }
     }
 
     fn unreachable(message: String) -> Self {

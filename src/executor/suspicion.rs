@@ -119,11 +119,7 @@ mod tests {
     use crate::executor::outcome::Reason;
 
     fn pull(patience: Patience, message: &str) -> Stuck {
-        Stuck {
-            reason: Reason::ImagePullFailed,
-            patience,
-            message: message.to_owned(),
-        }
+        Stuck { reason: Reason::ImagePullFailed, patience, message: message.to_owned() }
     }
 
     #[test]
@@ -137,50 +133,27 @@ mod tests {
         let at = |seconds| start + Duration::from_secs(seconds);
 
         let mut passing = Suspicion::default();
-        assert_eq!(
-            passing.observe(pull(Patience::Passing, "429"), at(0), &graces),
-            None
-        );
+        assert_eq!(passing.observe(pull(Patience::Passing, "429"), at(0), &graces), None);
         assert_eq!(passing.overdue(at(59), &graces), None);
         assert!(passing.overdue(at(60), &graces).is_some());
 
         // The back-off's own message says nothing; the verdict before it stands.
         let mut settled = Suspicion::default();
-        assert_eq!(
-            settled.observe(pull(Patience::Settled, "not found"), at(0), &graces),
-            None
-        );
+        assert_eq!(settled.observe(pull(Patience::Settled, "not found"), at(0), &graces), None);
         let end = settled.observe(pull(Patience::Passing, "back-off"), at(4), &graces);
         assert_eq!(end.map(|end| end.message).as_deref(), Some("not found"));
 
         // A passing cause that turns final is judged from the first sight.
         let mut turned = Suspicion::default();
-        assert_eq!(
-            turned.observe(pull(Patience::Passing, "429"), at(0), &graces),
-            None
-        );
-        assert!(
-            turned
-                .observe(pull(Patience::Settled, "not found"), at(10), &graces)
-                .is_some()
-        );
+        assert_eq!(turned.observe(pull(Patience::Passing, "429"), at(0), &graces), None);
+        assert!(turned.observe(pull(Patience::Settled, "not found"), at(10), &graces).is_some());
 
         // A pod that seems to move on is left alone, until the cause is seen again.
         let mut resting = Suspicion::default();
-        assert_eq!(
-            resting.observe(pull(Patience::Settled, "not found"), at(0), &graces),
-            None
-        );
+        assert_eq!(resting.observe(pull(Patience::Settled, "not found"), at(0), &graces), None);
         resting.rest();
-        assert_eq!(
-            (resting.due(&graces), resting.overdue(at(99), &graces)),
-            (None, None)
-        );
-        assert!(
-            resting
-                .observe(pull(Patience::Settled, "not found"), at(5), &graces)
-                .is_some()
-        );
+        assert_eq!((resting.due(&graces), resting.overdue(at(99), &graces)), (None, None));
+        assert!(resting.observe(pull(Patience::Settled, "not found"), at(5), &graces).is_some());
 
         // Another reason starts its own time.
         let mut other = Suspicion::default();
@@ -190,10 +163,7 @@ mod tests {
             message: "0/3 nodes".to_owned(),
         };
         assert_eq!(other.observe(busy, at(0), &graces), None);
-        assert_eq!(
-            other.observe(pull(Patience::Settled, "not found"), at(50), &graces),
-            None
-        );
+        assert_eq!(other.observe(pull(Patience::Settled, "not found"), at(50), &graces), None);
         assert!(other.overdue(at(53), &graces).is_some());
     }
 }

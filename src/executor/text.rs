@@ -3,11 +3,7 @@
 /// `what`, and why, where another program said so.
 pub(crate) fn because(what: &str, detail: &str) -> String {
     let detail = shortened(detail);
-    if detail.is_empty() {
-        what.to_owned()
-    } else {
-        format!("{what}: {detail}")
-    }
+    if detail.is_empty() { what.to_owned() } else { format!("{what}: {detail}") }
 }
 
 /// `message` without line breaks and control characters, at most 500 characters.
@@ -15,12 +11,8 @@ pub(crate) fn because(what: &str, detail: &str) -> String {
 /// A kubelet or registry may answer with a page of HTML; a result needs the sentence at its start.
 pub(crate) fn shortened(message: &str) -> String {
     const MOST: usize = 500;
-    let mut text: String = message
-        .trim()
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .take(MOST + 1)
-        .collect();
+    let mut text: String =
+        message.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).take(MOST + 1).collect();
     if text.chars().count() > MOST {
         text.pop();
         text.push('…');

@@ -156,10 +156,7 @@ fn parse(text: &str) -> Result<ImageReference, Fault> {
         return Err(fault("it is empty", FORM));
     }
     if text.chars().any(|c| !c.is_ascii_graphic()) {
-        return Err(fault(
-            "it has a space, a control character or a character outside ASCII",
-            FORM,
-        ));
+        return Err(fault("it has a space, a control character or a character outside ASCII", FORM));
     }
     if grammar::is_image_id(text) {
         // Docker refuses this as a name, because it would read as an image id.
@@ -187,10 +184,7 @@ fn parse(text: &str) -> Result<ImageReference, Fault> {
     }
     let (registry, repository) = split_registry(name)?;
     if registry.len() + 1 + repository.len() > MAX_NAME_BYTES {
-        return Err(fault(
-            "registry and repository are longer than 255 characters",
-            FORM,
-        ));
+        return Err(fault("registry and repository are longer than 255 characters", FORM));
     }
     let tag = match (tag, digest) {
         (None, None) => Some(DEFAULT_TAG),
@@ -239,14 +233,6 @@ fn normal_registry(registry: &str) -> Result<String, Fault> {
     // Host names know no case, so two spellings of one host must be one key. A host that only its capitals
     // tell from a Docker Hub user (`Team/app`) keeps them: in lower case it would be another image.
     let lower = registry.to_ascii_lowercase();
-    let normal = if grammar::is_registry(&lower) {
-        lower
-    } else {
-        registry.to_owned()
-    };
-    Ok(if normal == LEGACY_DEFAULT_REGISTRY {
-        DEFAULT_REGISTRY.to_owned()
-    } else {
-        normal
-    })
+    let normal = if grammar::is_registry(&lower) { lower } else { registry.to_owned() };
+    Ok(if normal == LEGACY_DEFAULT_REGISTRY { DEFAULT_REGISTRY.to_owned() } else { normal })
 }

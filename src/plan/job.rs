@@ -206,19 +206,10 @@ pub(super) fn plan(
     let timeout = keep(timeout.map_err(Some), &mut reasons);
     let resources = keep(resources::of(&job.limits, settings), &mut reasons);
 
-    let (Some(image), Some(helper), Some(files), Some(workdir), Some(timeout), Some(resources), true) = (
-        image,
-        helper,
-        files,
-        workdir,
-        timeout,
-        resources,
-        reasons.is_empty(),
-    ) else {
-        return Err(Refusal {
-            stage: Stage::Plan,
-            reasons,
-        });
+    let (Some(image), Some(helper), Some(files), Some(workdir), Some(timeout), Some(resources), true) =
+        (image, helper, files, workdir, timeout, resources, reasons.is_empty())
+    else {
+        return Err(Refusal { stage: Stage::Plan, reasons });
     };
     let manifest = manifest::build(&manifest::Parts {
         id,

@@ -82,10 +82,7 @@ pub(in crate::plan) fn build(parts: &Parts<'_>) -> Job {
             active_deadline_seconds: Some(deadline),
             ttl_seconds_after_finished: Some(TTL_AFTER_FINISHED_S),
             template: PodTemplateSpec {
-                metadata: Some(ObjectMeta {
-                    labels: Some(labels),
-                    ..ObjectMeta::default()
-                }),
+                metadata: Some(ObjectMeta { labels: Some(labels), ..ObjectMeta::default() }),
                 spec: Some(pod(parts, deadline)),
             },
             ..JobSpec::default()
@@ -131,10 +128,7 @@ fn pod_security_context(settings: &JobSettings) -> PodSecurityContext {
         run_as_group: user,
         // In both profiles: the containers share the work directory through this group.
         fs_group: Some(settings.user),
-        seccomp_profile: Some(SeccompProfile {
-            type_: "RuntimeDefault".to_owned(),
-            localhost_profile: None,
-        }),
+        seccomp_profile: Some(SeccompProfile { type_: "RuntimeDefault".to_owned(), localhost_profile: None }),
         ..PodSecurityContext::default()
     }
 }

@@ -55,11 +55,9 @@ pub(in crate::plan) fn files(files: &[InputFile]) -> Result<Vec<PlannedFile>, Ve
             ));
         }
         match mode(file.mode.as_deref()) {
-            Ok(mode) => planned.push(PlannedFile {
-                path: file.path.clone(),
-                mode,
-                content: file.content.clone(),
-            }),
+            Ok(mode) => {
+                planned.push(PlannedFile { path: file.path.clone(), mode, content: file.content.clone() })
+            }
             Err(what) => reasons.push(Reason::new(
                 "files.mode",
                 format!(
@@ -76,11 +74,7 @@ pub(in crate::plan) fn files(files: &[InputFile]) -> Result<Vec<PlannedFile>, Ve
         }
     }
     reasons.extend(conflicts(files).take(MAX_REASONS));
-    if reasons.is_empty() {
-        Ok(planned)
-    } else {
-        Err(reasons)
-    }
+    if reasons.is_empty() { Ok(planned) } else { Err(reasons) }
 }
 
 /// Checks the work directory and drops a trailing slash.
@@ -104,11 +98,8 @@ pub(in crate::plan) fn workdir(requested: Option<&str>) -> Result<String, Reason
 
 /// Two entries for one path, or a file where another entry needs a directory.
 fn conflicts(files: &[InputFile]) -> impl Iterator<Item = Reason> {
-    let mut sorted: Vec<(usize, &str)> = files
-        .iter()
-        .enumerate()
-        .map(|(index, file)| (index, file.path.as_str()))
-        .collect();
+    let mut sorted: Vec<(usize, &str)> =
+        files.iter().enumerate().map(|(index, file)| (index, file.path.as_str())).collect();
     // By component, so that everything below a path follows it directly.
     sorted.sort_by(|(_, a), (_, b)| a.split('/').cmp(b.split('/')));
     let mut found = Vec::new();
@@ -119,11 +110,7 @@ fn conflicts(files: &[InputFile]) -> impl Iterator<Item = Reason> {
         let what = if first == second {
             format!("file path {} is there twice", quote(second))
         } else if is_below(second, first) {
-            format!(
-                "file path {} needs a directory where {} is a file",
-                quote(second),
-                quote(first)
-            )
+            format!("file path {} needs a directory where {} is a file", quote(second), quote(first))
         } else {
             continue;
         };
@@ -174,18 +161,12 @@ fn absolute(path: &str) -> Result<&str, &'static str> {
     }
     // Narrower than Linux: a colon is no mount path for Kubernetes, and blanks and quotes only serve to
     // confuse whoever reads the record.
-    if !below_root
-        .bytes()
-        .all(|b| b.is_ascii_alphanumeric() || b"/._+@-".contains(&b))
-    {
+    if !below_root.bytes().all(|b| b.is_ascii_alphanumeric() || b"/._+@-".contains(&b)) {
         return Err("has a character other than letters, digits and `/`, `.`, `_`, `+`, `@`, `-`");
     }
     components(below_root)?;
     let path = path.strip_suffix('/').unwrap_or(path);
-    if FORBIDDEN_TREES
-        .iter()
-        .any(|tree| path == *tree || is_below(path, tree))
-    {
+    if FORBIDDEN_TREES.iter().any(|tree| path == *tree || is_below(path, tree)) {
         return Err("is in /proc, /sys, /dev or /kubepermit");
     }
     if FORBIDDEN_DIRECTORIES.contains(&path) {

@@ -77,12 +77,7 @@ impl<'a> Pod<'a> {
         }
         containers.extend(objects(spec, "initContainers")?);
         containers.extend(objects(spec, "ephemeralContainers")?);
-        Some(Self {
-            template,
-            spec,
-            volumes: objects(spec, "volumes")?,
-            containers,
-        })
+        Some(Self { template, spec, volumes: objects(spec, "volumes")?, containers })
     }
 
     /// Whether every container complies.
@@ -132,8 +127,6 @@ fn one_of(value: &Value, allowed: &[&str]) -> bool {
 /// Whether every entry of a list of strings is one of these; so it is when the list is absent.
 fn all_of(value: Option<&Value>, allowed: &[&str]) -> bool {
     absent_or(value, |value| {
-        value
-            .as_array()
-            .is_some_and(|items| items.iter().all(|item| one_of(item, allowed)))
+        value.as_array().is_some_and(|items| items.iter().all(|item| one_of(item, allowed)))
     })
 }

@@ -30,10 +30,7 @@ pub(in crate::plan) fn command(command: &[String]) -> Result<(), Vec<Reason>> {
     };
     match command.first() {
         None => {
-            return Err(vec![invalid(
-                "the command is empty".to_owned(),
-                "/command".to_owned(),
-            )]);
+            return Err(vec![invalid("the command is empty".to_owned(), "/command".to_owned())]);
         }
         Some(program) if program.is_empty() => {
             return Err(vec![invalid(
@@ -48,10 +45,7 @@ pub(in crate::plan) fn command(command: &[String]) -> Result<(), Vec<Reason>> {
         .enumerate()
         .filter_map(|(index, argument)| {
             let fault = string(argument, argument.len())?;
-            Some(invalid(
-                format!("argument {index} of the command {fault}"),
-                format!("/command/{index}"),
-            ))
+            Some(invalid(format!("argument {index} of the command {fault}"), format!("/command/{index}")))
         })
         .take(MAX_REASONS)
         .collect();

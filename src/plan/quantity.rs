@@ -69,17 +69,8 @@ pub fn cpu_quantity(millis: u64) -> Quantity {
 /// Bytes as a quantity, in the largest binary unit that is exact: `256Mi`, `1000`.
 #[must_use]
 pub fn memory_quantity(bytes: u64) -> Quantity {
-    const UNITS: [(u64, &str); 6] = [
-        (60, "Ei"),
-        (50, "Pi"),
-        (40, "Ti"),
-        (30, "Gi"),
-        (20, "Mi"),
-        (10, "Ki"),
-    ];
-    let unit = UNITS
-        .iter()
-        .find(|(shift, _)| bytes != 0 && bytes.is_multiple_of(1 << shift));
+    const UNITS: [(u64, &str); 6] = [(60, "Ei"), (50, "Pi"), (40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki")];
+    let unit = UNITS.iter().find(|(shift, _)| bytes != 0 && bytes.is_multiple_of(1 << shift));
     match unit {
         Some((shift, suffix)) => Quantity(format!("{}{suffix}", bytes >> shift)),
         None => Quantity(bytes.to_string()),
@@ -121,10 +112,7 @@ impl Parts<'_> {
     }
 
     fn digits(&self) -> impl Iterator<Item = u128> {
-        self.whole
-            .bytes()
-            .chain(self.fraction.bytes())
-            .map(|b| u128::from(b.saturating_sub(b'0')))
+        self.whole.bytes().chain(self.fraction.bytes()).map(|b| u128::from(b.saturating_sub(b'0')))
     }
 
     /// `digits * 10^power_of_ten * 2^power_of_two`, rounded up; `None` beyond [`MAX`].
@@ -165,10 +153,7 @@ impl Parts<'_> {
             inexact |= !product.is_multiple_of(10);
             carry = product / 10;
         }
-        let value = whole
-            .checked_mul(factor)?
-            .checked_add(carry)?
-            .checked_add(u128::from(inexact))?;
+        let value = whole.checked_mul(factor)?.checked_add(carry)?.checked_add(u128::from(inexact))?;
         (value <= MAX).then_some(value)
     }
 }
@@ -185,18 +170,12 @@ fn split(text: &str) -> Option<Parts<'_>> {
         None => ("", rest),
     };
     let has_digits = !(whole.is_empty() && fraction.is_empty());
-    has_digits.then_some(Parts {
-        negative,
-        whole,
-        fraction,
-        suffix,
-    })
+    has_digits.then_some(Parts { negative, whole, fraction, suffix })
 }
 
 fn leading_digits(text: &str) -> (&str, &str) {
     let rest = text.trim_start_matches(|c: char| c.is_ascii_digit());
-    text.split_at_checked(text.len().saturating_sub(rest.len()))
-        .unwrap_or((text, ""))
+    text.split_at_checked(text.len().saturating_sub(rest.len())).unwrap_or((text, ""))
 }
 
 fn scale(suffix: &str) -> Option<Scale> {
@@ -219,10 +198,7 @@ fn scale(suffix: &str) -> Option<Scale> {
         "Ei" => (0, 60),
         _ => (exponent(suffix)?, 0),
     };
-    Some(Scale {
-        power_of_ten,
-        power_of_two,
-    })
+    Some(Scale { power_of_ten, power_of_two })
 }
 
 /// `e3`, `E+3`, `e-3`.
@@ -244,8 +220,5 @@ fn suffix_error(text: &str, suffix: &str) -> QuantityError {
         "GiB" | "gib" | "gi" => "`Gi`",
         _ => return QuantityError::Syntax(text.to_owned()),
     };
-    QuantityError::Suffix {
-        text: text.to_owned(),
-        instead,
-    }
+    QuantityError::Suffix { text: text.to_owned(), instead }
 }

@@ -85,10 +85,7 @@ impl Bundle {
 
     /// The text of `data.yaml`.
     pub(in crate::policy) fn data(&self) -> Result<&str, LoadError> {
-        self.files
-            .get(DATA_FILE)
-            .map(String::as_str)
-            .ok_or(LoadError::Bundle("has no data.yaml"))
+        self.files.get(DATA_FILE).map(String::as_str).ok_or(LoadError::Bundle("has no data.yaml"))
     }
 
     /// SHA-256 over the sorted paths and contents, and over what is laid over the data. Lengths go in before
@@ -125,10 +122,7 @@ impl Bundle {
         depth: usize,
     ) -> Result<(), LoadError> {
         if depth > MAX_FOLDERS_DEEP {
-            let problem = Problem::TooMany {
-                limit: MAX_FOLDERS_DEEP,
-                what: "levels of folders",
-            };
+            let problem = Problem::TooMany { limit: MAX_FOLDERS_DEEP, what: "levels of folders" };
             return Err(LoadError::rejected(prefix, None, problem));
         }
         for entry in fs::read_dir(folder).map_err(|source| read_error(folder, source))? {
@@ -136,11 +130,7 @@ impl Bundle {
             let path = entry.path();
             let name = entry.file_name();
             let Some(name) = name.to_str() else {
-                return Err(LoadError::rejected(
-                    name.to_string_lossy(),
-                    None,
-                    Problem::NotUtf8,
-                ));
+                return Err(LoadError::rejected(name.to_string_lossy(), None, Problem::NotUtf8));
             };
             if name.starts_with('.') {
                 continue;
@@ -151,9 +141,7 @@ impl Bundle {
                 self.add_folder(root, &path, &format!("{name}/"), depth.saturating_add(1))?;
             } else {
                 let target = fs::canonicalize(&path).map_err(|source| read_error(&path, source))?;
-                let is_file = fs::metadata(&target)
-                    .map_err(|source| read_error(&path, source))?
-                    .is_file();
+                let is_file = fs::metadata(&target).map_err(|source| read_error(&path, source))?.is_file();
                 if kind.is_symlink() && (!target.starts_with(root) || !is_file) {
                     return Err(LoadError::rejected(name, None, Problem::Symlink));
                 }
@@ -188,10 +176,7 @@ impl Bundle {
             return Err(LoadError::rejected(path, None, Problem::NotUtf8));
         };
         if self.files.len() >= MAX_FILES {
-            let problem = Problem::TooMany {
-                limit: MAX_FILES,
-                what: "files",
-            };
+            let problem = Problem::TooMany { limit: MAX_FILES, what: "files" };
             return Err(LoadError::rejected(path, None, problem));
         }
         self.files.insert(path, text.to_owned());
@@ -207,9 +192,7 @@ pub(in crate::policy) fn is_test(path: &str) -> bool {
 /// One byte more than the largest limit is enough to see that a file is over it.
 fn read_capped(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    fs::File::open(path)?
-        .take(MAX_DATA_BYTES.saturating_add(1))
-        .read_to_end(&mut bytes)?;
+    fs::File::open(path)?.take(MAX_DATA_BYTES.saturating_add(1)).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -220,10 +203,7 @@ fn slashed(path: &Path) -> String {
 }
 
 fn read_error(path: &Path, source: io::Error) -> LoadError {
-    LoadError::Read {
-        path: path.to_owned(),
-        source,
-    }
+    LoadError::Read { path: path.to_owned(), source }
 }
 
 #[cfg(test)]

@@ -18,14 +18,8 @@ use tree::{Names, Use};
 
 /// Built-ins that ask the world outside. A decision made with them could not be made again from its record,
 /// and some of them silently have no value in this engine.
-const IMPURE: [&str; 6] = [
-    "http.send",
-    "net.lookup_ip_addr",
-    "opa.runtime",
-    "rand.intn",
-    "time.now_ns",
-    "uuid.rfc4122",
-];
+const IMPURE: [&str; 6] =
+    ["http.send", "net.lookup_ip_addr", "opa.runtime", "rand.intn", "time.now_ns", "uuid.rfc4122"];
 
 /// The names that make a decision. Each has one place.
 const DECIDING: [&str; 4] = ["allow", "decision", "deny", "warn"];
@@ -33,13 +27,9 @@ const DECIDING: [&str; 4] = ["allow", "decision", "deny", "warn"];
 /// Checks the bare text, before it is parsed.
 pub(in crate::policy) fn text(file: &str, text: &str) -> Result<(), LoadError> {
     match nesting::too_deep(text) {
-        Some(line) => Err(LoadError::rejected(
-            file,
-            Some(line),
-            Problem::TooDeep {
-                limit: nesting::MAX_DEPTH,
-            },
-        )),
+        Some(line) => {
+            Err(LoadError::rejected(file, Some(line), Problem::TooDeep { limit: nesting::MAX_DEPTH }))
+        }
         None => Ok(()),
     }
 }
@@ -92,11 +82,7 @@ fn check_package(module: &Module, package: &[String]) -> Result<(), LoadError> {
         (true, _) if test_name => return Ok(()),
         (true, _) => "a file under tests/ has a package whose name ends in `_test`",
         (false, Some("kubepermit" | "site")) if !test_name => {
-            if package
-                .iter()
-                .skip(1)
-                .any(|part| DECIDING.contains(&part.as_str()))
-            {
+            if package.iter().skip(1).any(|part| DECIDING.contains(&part.as_str())) {
                 "`allow`, `decision`, `deny` and `warn` are rules, not packages"
             } else {
                 return Ok(());
@@ -132,13 +118,7 @@ fn check_placement(rule: &Rule, package: &[String], path: &[String]) -> Result<(
         return Err(rejected(span, Problem::Rule(problem)));
     }
     let is_set = path.len() == package.len().saturating_add(1)
-        && matches!(
-            rule,
-            Rule::Spec {
-                head: RuleHead::Set { .. },
-                ..
-            }
-        );
+        && matches!(rule, Rule::Spec { head: RuleHead::Set { .. }, .. });
     if (name == "deny" || name == "warn") && !is_set {
         let problem = format!("`{name}` is a set of objects: write `{name} contains {{...}} if {{...}}`");
         return Err(rejected(span, Problem::Rule(problem)));
@@ -162,17 +142,11 @@ fn check_use(used: &Use, names: &Names, graph: &Graph) -> Result<(), LoadError> 
 }
 
 fn location(span: &Span) -> Location {
-    Location {
-        file: span.source.get_path().clone(),
-        line: Some(span.line),
-    }
+    Location { file: span.source.get_path().clone(), line: Some(span.line) }
 }
 
 fn rejected(span: &Span, problem: Problem) -> LoadError {
-    LoadError::Rejected {
-        at: location(span),
-        problem,
-    }
+    LoadError::Rejected { at: location(span), problem }
 }
 
 #[cfg(test)]

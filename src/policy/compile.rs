@@ -29,13 +29,9 @@ pub(in crate::policy) fn compile<'a>(
     }
     check::modules(engine.get_modules())?;
     let data = Value::from(BTreeMap::from([(Value::from("config"), config)]));
-    engine
-        .add_data(data)
-        .map_err(|error| engine_error("data.yaml", error.as_ref()))?;
+    engine.add_data(data).map_err(|error| engine_error("data.yaml", error.as_ref()))?;
     // Any query makes the engine analyse and index all modules; the clones then share that.
-    engine
-        .eval_query("true".to_owned(), false)
-        .map_err(|error| engine_error("*.rego", error.as_ref()))?;
+    engine.eval_query("true".to_owned(), false).map_err(|error| engine_error("*.rego", error.as_ref()))?;
     Ok(engine)
 }
 

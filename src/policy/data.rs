@@ -107,9 +107,8 @@ impl Config {
         if written.timeouts.max_s == 0 {
             return Err(of_data("config.timeouts.max_s")("it must be at least 1"));
         }
-        let max_s = overlay
-            .max_timeout_s
-            .map_or(written.timeouts.max_s, |set| set.min(written.timeouts.max_s));
+        let max_s =
+            overlay.max_timeout_s.map_or(written.timeouts.max_s, |set| set.min(written.timeouts.max_s));
         let max_cpu = written.resources.max_cpu.0;
         let max_memory = written.resources.max_memory.0;
         let max_cpu_millis = quantity::cpu_millis(&max_cpu).map_err(of_data("config.resources.max_cpu"))?;
@@ -200,11 +199,7 @@ fn keys(images: &[ImageReference]) -> BTreeSet<String> {
 
 /// `{key: {}}`.
 fn object(keys: BTreeSet<String>) -> Value {
-    Value::Object(
-        keys.into_iter()
-            .map(|key| (key, Value::Object(Map::new())))
-            .collect(),
-    )
+    Value::Object(keys.into_iter().map(|key| (key, Value::Object(Map::new()))).collect())
 }
 
 /// The first few, as a person writes them.
@@ -214,11 +209,7 @@ fn shown(images: &[ImageReference]) -> Vec<String> {
 
 fn of_data<E: ToString>(place: &str) -> impl Fn(E) -> LoadError {
     move |problem| {
-        LoadError::rejected(
-            DATA_FILE,
-            None,
-            Problem::Data(format!("{place}: {}", problem.to_string())),
-        )
+        LoadError::rejected(DATA_FILE, None, Problem::Data(format!("{place}: {}", problem.to_string())))
     }
 }
 

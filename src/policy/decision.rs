@@ -37,20 +37,10 @@ impl Decision {
     /// decision that denies always says why.
     pub(in crate::policy) fn new(value: Result<Value, Failure>, revision: String, took: Duration) -> Self {
         match value.and_then(|value| document(&value)) {
-            Ok(Document { allow, deny, warn }) => Self {
-                allow,
-                deny,
-                warn,
-                revision,
-                took,
-            },
-            Err(failure) => Self {
-                allow: false,
-                deny: vec![failure.reason()],
-                warn: Vec::new(),
-                revision,
-                took,
-            },
+            Ok(Document { allow, deny, warn }) => Self { allow, deny, warn, revision, took },
+            Err(failure) => {
+                Self { allow: false, deny: vec![failure.reason()], warn: Vec::new(), revision, took }
+            }
         }
     }
 }
@@ -58,10 +48,7 @@ impl Decision {
 fn document(value: &Value) -> Result<Document, Failure> {
     // A set reads as a list too; the decision's schema says list.
     for list in ["deny", "warn"] {
-        let field = value
-            .as_object()
-            .ok()
-            .and_then(|object| object.get(&Value::from(list)));
+        let field = value.as_object().ok().and_then(|object| object.get(&Value::from(list)));
         if !matches!(field, Some(Value::Array(_))) {
             return Err(Failure::Shape(format!("`{list}` is not an array")));
         }
@@ -70,10 +57,7 @@ fn document(value: &Value) -> Result<Document, Failure> {
     let document: Document = serde_json::from_value(json).map_err(shape)?;
     if document.allow {
         // With an entry in `deny`, the entry counts.
-        return Ok(Document {
-            allow: document.deny.is_empty(),
-            ..document
-        });
+        return Ok(Document { allow: document.deny.is_empty(), ..document });
     }
     if document.deny.is_empty() {
         return Err(Failure::Shape("it denies without a reason".to_owned()));

@@ -126,13 +126,7 @@ pub enum Problem {
 
 impl LoadError {
     pub(in crate::policy) fn rejected(file: impl Into<String>, line: Option<u32>, problem: Problem) -> Self {
-        Self::Rejected {
-            at: Location {
-                file: file.into(),
-                line,
-            },
-            problem,
-        }
+        Self::Rejected { at: Location { file: file.into(), line }, problem }
     }
 }
 

@@ -78,10 +78,7 @@ impl Evaluator {
             // The receiver is gone when the time was up.
             let _ = sender.send(evaluated);
         };
-        let spawned = thread::Builder::new()
-            .name("policy".to_owned())
-            .stack_size(STACK_BYTES)
-            .spawn(work);
+        let spawned = thread::Builder::new().name("policy".to_owned()).stack_size(STACK_BYTES).spawn(work);
         if let Err(error) = spawned {
             return Evaluated::without_value(Failure::Error(format!("cannot start a thread: {error}")));
         }
@@ -103,19 +100,13 @@ impl Evaluator {
     }
 
     fn remember(&self, token: Weak<()>) {
-        self.late
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(token);
+        self.late.lock().unwrap_or_else(PoisonError::into_inner).push(token);
     }
 }
 
 impl Evaluated {
     fn without_value(failure: Failure) -> Self {
-        Self {
-            value: Err(failure),
-            prints: Vec::new(),
-        }
+        Self { value: Err(failure), prints: Vec::new() }
     }
 }
 
@@ -126,10 +117,7 @@ impl Failure {
             Self::Undefined => ("policy.undefined", "the policy came to no decision".to_owned()),
             Self::Error(error) => ("policy.error", format!("the policy failed: {error}")),
             Self::Timeout => ("policy.timeout", "the policy took too long to decide".to_owned()),
-            Self::Shape(detail) => (
-                "policy.shape",
-                format!("the policy's decision is malformed: {detail}"),
-            ),
+            Self::Shape(detail) => ("policy.shape", format!("the policy's decision is malformed: {detail}")),
             Self::Panic => ("policy.panic", "the policy engine crashed".to_owned()),
         };
         Reason::new(code, message, "", "an operator must look at the policy")
@@ -137,10 +125,7 @@ impl Failure {
 }
 
 fn evaluate(mut engine: Engine, input: Value, rule: String, limit: Duration) -> Evaluated {
-    engine.set_execution_timer_config(ExecutionTimerConfig {
-        limit,
-        check_interval: CHECK_INTERVAL,
-    });
+    engine.set_execution_timer_config(ExecutionTimerConfig { limit, check_interval: CHECK_INTERVAL });
     engine.set_input(input);
     let value = match engine.eval_rule(rule) {
         Ok(Value::Undefined) => Err(Failure::Undefined),
@@ -158,9 +143,5 @@ fn failure(error: &(dyn Error + 'static)) -> Failure {
     })
     .filter_map(|cause| cause.downcast_ref::<LimitError>())
     .any(|limit| matches!(limit, LimitError::TimeLimitExceeded { .. }));
-    if timed_out {
-        Failure::Timeout
-    } else {
-        Failure::Error(one_line(&error.to_string()))
-    }
+    if timed_out { Failure::Timeout } else { Failure::Error(one_line(&error.to_string())) }
 }

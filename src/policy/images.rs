@@ -32,11 +32,8 @@ impl ImageLists {
 
     /// What a caller with these roles may name. Indexed once for each set of roles that have a list.
     pub(in crate::policy) fn of(&self, roles: &[String]) -> AllowedImages {
-        let listed: BTreeSet<String> = roles
-            .iter()
-            .filter(|role| self.roles.contains_key(*role))
-            .cloned()
-            .collect();
+        let listed: BTreeSet<String> =
+            roles.iter().filter(|role| self.roles.contains_key(*role)).cloned().collect();
         if listed.is_empty() {
             return self.everybody.clone();
         }

@@ -62,10 +62,7 @@ fn make_dir(dir: &Path) -> Result<(), InitError> {
 }
 
 fn write_error(path: &Path, source: io::Error) -> InitError {
-    InitError::Write {
-        path: path.to_owned(),
-        source,
-    }
+    InitError::Write { path: path.to_owned(), source }
 }
 
 #[cfg(test)]

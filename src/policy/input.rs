@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::caller::Caller;
-use crate::plan::{JobPlan, Plan};
+use crate::plan::{JobPlan, KubectlPlan, Plan};
 use crate::schema::ToolCall;
 
 /// The version of the document's shape: it changes when a field changes its meaning or goes.
@@ -15,8 +15,9 @@ const SCHEMA: u32 = 1;
 
 /// Builds the document.
 pub(in crate::policy) fn document(caller: &Caller, call: &ToolCall, plan: &Plan, time: Timestamp) -> Value {
-    let job = match plan {
-        Plan::Job(job) => self::job(job),
+    let (job, kubectl) = match plan {
+        Plan::Job(job) => (self::job(job), Value::Null),
+        Plan::Kubectl(read) => (Value::Null, self::kubectl(read)),
     };
     json!({
         "schema": SCHEMA,
@@ -30,7 +31,7 @@ pub(in crate::policy) fn document(caller: &Caller, call: &ToolCall, plan: &Plan,
         "tool": call.tool(),
         "arguments": call.redacted(),
         "job": job,
-        "kubectl": null,
+        "kubectl": kubectl,
         "handle": null,
     })
 }
@@ -67,11 +68,21 @@ fn job(plan: &JobPlan) -> Value {
     })
 }
 
+fn kubectl(plan: &KubectlPlan) -> Value {
+    json!({
+        "verb": plan.verb().as_str(),
+        "resource": plan.resource(),
+        "group": plan.group(),
+        "namespace": plan.namespace(),
+        "all_namespaces": plan.all_namespaces(),
+        "flags": plan.flags(),
+        "argv": plan.argv(),
+    })
+}
+
 /// Whole seconds, rounded up: a ceiling must not be passed by a fraction.
 fn seconds(duration: Duration) -> u64 {
-    duration
-        .as_secs()
-        .saturating_add(u64::from(duration.subsec_nanos() > 0))
+    duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0))
 }
 
 #[cfg(test)]

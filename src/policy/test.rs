@@ -85,9 +85,7 @@ pub fn run(source: &BundleSource) -> Result<TestReport, LoadError> {
 }
 
 pub(in crate::policy) fn run_bundle(bundle: &Bundle) -> Result<TestReport, LoadError> {
-    let config: Value = Config::parse(bundle.data()?, &Overlay::default())?
-        .document
-        .into();
+    let config: Value = Config::parse(bundle.data()?, &Overlay::default())?.document.into();
     // What decides must stand without the tests' modules.
     compile(bundle.rules(), config.clone())?;
     let mut engine = compile(bundle.modules(), config)?;
@@ -96,11 +94,7 @@ pub(in crate::policy) fn run_bundle(bundle: &Bundle) -> Result<TestReport, LoadE
 
     let evaluator = Evaluator::default();
     let mut report = TestReport {
-        tests: found
-            .tests
-            .into_values()
-            .map(|test| test.run(&evaluator, &engine))
-            .collect(),
+        tests: found.tests.into_values().map(|test| test.run(&evaluator, &engine)).collect(),
         problems: found.problems,
     };
     if report.tests.is_empty() {
@@ -155,36 +149,24 @@ impl Found {
         if !name.starts_with("test_") && !name.starts_with("todo_test_") {
             return;
         }
-        let at = Location {
-            file: file.to_owned(),
-            line: Some(rule.span().line),
-        };
+        let at = Location { file: file.to_owned(), line: Some(rule.span().line) };
         if !file.ends_with("_test.rego") {
-            self.problems.push(format!(
-                "{at}: test `{name}` is in a file whose name does not end in `_test.rego`"
-            ));
+            self.problems
+                .push(format!("{at}: test `{name}` is in a file whose name does not end in `_test.rego`"));
         }
         if path.len() > package.len().saturating_add(1) {
-            self.problems.push(format!(
-                "{at}: test `{name}` has a dotted name and would not be run"
-            ));
+            self.problems.push(format!("{at}: test `{name}` has a dotted name and would not be run"));
             return;
         }
         let is_table = tree::is_computed(rule);
-        let test = Test {
-            package,
-            name: name.clone(),
-            at: at.clone(),
-            is_table,
-        };
+        let test = Test { package, name: name.clone(), at: at.clone(), is_table };
         let key = (test.package.join("."), name.clone());
         // Two bodies of one name are "or": the one that fails would be hidden by the other.
         let Some(first) = self.tests.insert(key, test) else {
             return;
         };
         if !(is_table && first.is_table) {
-            self.problems
-                .push(format!("{at}: test `{name}` is already defined at {}", first.at));
+            self.problems.push(format!("{at}: test `{name}` is already defined at {}", first.at));
         }
     }
 }
@@ -201,14 +183,7 @@ impl Test {
                 evaluator.run(engine.clone(), Value::Undefined, &rule, TIME_LIMIT);
             (outcome(value), prints)
         };
-        TestResult {
-            package,
-            name: self.name,
-            at: self.at,
-            outcome,
-            prints,
-            took: start.elapsed(),
-        }
+        TestResult { package, name: self.name, at: self.at, outcome, prints, took: start.elapsed() }
     }
 }
 

@@ -12,10 +12,7 @@ use crate::schema::{Catalogue, ToolCall};
 const DATA: &[u8] = include_bytes!("../../policies/data.yaml");
 
 fn overlay(images: &[&str]) -> Overlay {
-    Overlay {
-        images: Some(images.iter().map(ToString::to_string).collect()),
-        ..Overlay::default()
-    }
+    Overlay { images: Some(images.iter().map(ToString::to_string).collect()), ..Overlay::default() }
 }
 
 fn shipped(overlay: &Overlay) -> Policy {
@@ -29,10 +26,7 @@ fn of(rules: &str) -> Policy {
 }
 
 pub(crate) fn call(arguments: Value) -> ToolCall {
-    Catalogue::load()
-        .unwrap()
-        .admit(DecisionId::mint(), "run_job", arguments)
-        .unwrap()
+    Catalogue::load().unwrap().admit(DecisionId::mint(), "run_job", arguments).unwrap()
 }
 
 pub(crate) fn settings() -> JobSettings {
@@ -51,13 +45,20 @@ pub(crate) fn settings() -> JobSettings {
 fn judge(policy: &Policy, arguments: Value) -> Verdict {
     let caller = Caller::over_stdio(None);
     let call = call(arguments);
-    let plan = plan(&call, &settings(), &policy.images_for(caller.roles())).unwrap();
-    policy.judge(Question {
-        caller: &caller,
-        call: &call,
-        plan,
-        time: Timestamp::UNIX_EPOCH,
-    })
+    let plan = plan(
+        &call,
+        &crate::plan::Settings {
+            jobs: settings(),
+            kubectl: crate::plan::KubectlSettings {
+                context: "test".into(),
+                cache_dir: "/private/cache".into(),
+                request_timeout_s: 20,
+            },
+        },
+        &policy.images_for(caller.roles()),
+    )
+    .unwrap();
+    policy.judge(Question { caller: &caller, call: &call, plan, time: Timestamp::UNIX_EPOCH })
 }
 
 fn denial(policy: &Policy) -> crate::refusal::Reason {
@@ -76,10 +77,8 @@ fn a_policy_can_be_shared_between_threads() {
 #[test]
 fn the_shipped_bundle_lists_no_image() {
     let policy = shipped(&Overlay::default());
-    let Verdict::Deny {
-        plan: Plan::Job(job),
-        decision,
-    } = judge(&policy, json!({ "image": "busybox:1.36", "command": ["true"] }))
+    let Verdict::Deny { plan: Plan::Job(job), decision } =
+        judge(&policy, json!({ "image": "busybox:1.36", "command": ["true"] }))
     else {
         panic!("allowed")
     };
@@ -118,11 +117,7 @@ fn every_reason_names_its_argument() {
     let Verdict::Deny { decision, .. } = judge(&shipped(&overlay(&["busybox:1.36"])), arguments) else {
         panic!("allowed")
     };
-    let found: Vec<_> = decision
-        .deny
-        .iter()
-        .map(|r| (r.code.as_str(), r.field.as_str()))
-        .collect();
+    let found: Vec<_> = decision.deny.iter().map(|r| (r.code.as_str(), r.field.as_str())).collect();
     assert_eq!(
         found,
         [
@@ -138,18 +133,14 @@ fn every_reason_names_its_argument() {
 
 #[test]
 fn a_short_name_stands_for_the_listed_reference_of_a_role() {
-    let data = str::from_utf8(DATA)
-        .unwrap()
-        .replace("roles: {}", "roles: {builder: {images: [golang:1.26]}}");
+    let data =
+        str::from_utf8(DATA).unwrap().replace("roles: {}", "roles: {builder: {images: [golang:1.26]}}");
     let rules = "package kubepermit\ndecision := 1\n";
     let bundle =
         Bundle::from_files([("main.rego", rules.as_bytes()), ("data.yaml", data.as_bytes())]).unwrap();
     let policy = Policy::from_bundle(
         &bundle,
-        &Overlay {
-            extra_images: vec!["busybox:1.36".to_owned()],
-            ..Overlay::default()
-        },
+        &Overlay { extra_images: vec!["busybox:1.36".to_owned()], ..Overlay::default() },
     )
     .unwrap();
     let listing = |roles: &[&str]| {
@@ -256,9 +247,7 @@ where
     let mut engine = regorus::Engine::new();
     let call =
         move |values| extension(values).map_err(|error| std::io::Error::other(error.to_string()).into());
-    engine
-        .add_extension(format!("test.{name}"), 0, Box::new(call))
-        .unwrap();
+    engine.add_extension(format!("test.{name}"), 0, Box::new(call)).unwrap();
     let rules =
         format!("package kubepermit\ndecision := {{\"allow\": test.{name}(), \"deny\": [], \"warn\": []}}");
     engine.add_policy("main.rego".to_owned(), rules).unwrap();
@@ -316,10 +305,7 @@ fn the_right_shape_allows() {
 fn the_revision_is_that_of_files_and_overlay() {
     let of = |rules: &str, path: &str, overlay: &Overlay| {
         let files = [(path, rules.as_bytes()), ("data.yaml", DATA)];
-        Policy::from_bundle(&Bundle::from_files(files).unwrap(), overlay)
-            .unwrap()
-            .revision()
-            .to_owned()
+        Policy::from_bundle(&Bundle::from_files(files).unwrap(), overlay).unwrap().revision().to_owned()
     };
     let rules = "package kubepermit\ndecision := 1\n";
     let first = of(rules, "a.rego", &Overlay::default());

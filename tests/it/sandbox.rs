@@ -37,9 +37,7 @@ struct Pod {
 async fn pod(confinement: Confinement, argv: &[&str]) -> Pod {
     let sandbox = Sandbox::try_out(launcher(), confinement).await.unwrap();
     let folder = open_folder();
-    let mounts = ["work", "tmp"]
-        .map(|name| mount(&folder, name, &format!("/{name}")))
-        .to_vec();
+    let mounts = ["work", "tmp"].map(|name| mount(&folder, name, &format!("/{name}"))).to_vec();
     // Without a root of its own, a container finds its folders where they are on the machine.
     let home = match confinement {
         Confinement::Namespaces => PathBuf::from("/tmp"),
@@ -48,19 +46,12 @@ async fn pod(confinement: Confinement, argv: &[&str]) -> Pod {
     let spec = ContainerSpec {
         hostname: "pod-1".into(),
         argv: argv.iter().map(ToString::to_string).collect(),
-        env: vec![
-            ("PATH".into(), "/usr/bin:/bin".into()),
-            ("HOME".into(), home.to_str().unwrap().into()),
-        ],
+        env: vec![("PATH".into(), "/usr/bin:/bin".into()), ("HOME".into(), home.to_str().unwrap().into())],
         working_dir: "/work".into(),
         mounts,
         limits: Limits::default(),
     };
-    Pod {
-        sandbox,
-        folder,
-        spec,
-    }
+    Pod { sandbox, folder, spec }
 }
 
 async fn shell(confinement: Confinement, script: &str) -> Pod {
@@ -70,11 +61,7 @@ async fn shell(confinement: Confinement, script: &str) -> Pod {
 fn mount(folder: &tempfile::TempDir, name: &str, path: &str) -> Mount {
     let host = folder.path().join(name);
     std::fs::create_dir(&host).unwrap();
-    Mount {
-        host,
-        path: path.into(),
-        read_only: false,
-    }
+    Mount { host, path: path.into(), read_only: false }
 }
 
 /// A folder that file permissions let everyone enter, so that only the confinement can keep anyone out.
@@ -86,20 +73,12 @@ fn open_folder() -> tempfile::TempDir {
 
 impl Pod {
     async fn start(&self) -> ContainerProcess {
-        let streams = Streams {
-            stdin: Stdio::piped(),
-            stdout: Stdio::piped(),
-            stderr: Stdio::piped(),
-        };
+        let streams = Streams { stdin: Stdio::piped(), stdout: Stdio::piped(), stderr: Stdio::piped() };
         self.sandbox.start(&self.spec, streams).await.unwrap()
     }
 
     async fn fail_to_start(&self) -> StartError {
-        let streams = Streams {
-            stdin: Stdio::null(),
-            stdout: Stdio::null(),
-            stderr: Stdio::null(),
-        };
+        let streams = Streams { stdin: Stdio::null(), stdout: Stdio::null(), stderr: Stdio::null() };
         self.sandbox.start(&self.spec, streams).await.unwrap_err()
     }
 
@@ -118,16 +97,9 @@ impl Pod {
 
 #[tokio::test]
 async fn a_command_runs_in_a_root_of_its_own() {
-    let pod = shell(
-        Confinement::Namespaces,
-        "echo $$; pwd; id -u; id -un; hostname; exit 3",
-    )
-    .await;
+    let pod = shell(Confinement::Namespaces, "echo $$; pwd; id -u; id -un; hostname; exit 3").await;
     let (exit, out, err) = pod.run().await;
-    assert_eq!(
-        (exit, out.as_str(), err.as_str()),
-        (Exit::Code(3), "1\n/work\n65532\nnonroot\npod-1\n", "")
-    );
+    assert_eq!((exit, out.as_str(), err.as_str()), (Exit::Code(3), "1\n/work\n65532\nnonroot\npod-1\n", ""));
 }
 
 #[tokio::test]
@@ -137,10 +109,7 @@ async fn its_root_holds_programs_libraries_and_its_folders() {
     let root = "bin\ndev\netc\nproc\nsbin\ntmp\nusr\nwork\n";
     let etc = "group\nhosts\npasswd\n";
     let devices = "fd\nfull\nnull\nrandom\nshm\nstderr\nstdin\nstdout\ntty\nurandom\nzero\n";
-    assert!(
-        out.starts_with(&format!("{root}{etc}/dev:\n{devices}")),
-        "{out}{err}"
-    );
+    assert!(out.starts_with(&format!("{root}{etc}/dev:\n{devices}")), "{out}{err}");
     let processes = "echo /proc/[0-9]*; wc -l < /proc/net/dev; wc -l < /proc/sysvipc/shm";
     let (_, out, err) = shell(Confinement::Namespaces, processes).await.run().await;
     assert!(out.starts_with("/proc/1\n3\n1\n"), "{out}{err}");
@@ -156,10 +125,7 @@ async fn the_probe_finds_what_works_and_says_what_it_is() {
 
 #[tokio::test]
 async fn a_probe_without_a_launcher_names_what_was_tried_and_the_way_out() {
-    let why = Sandbox::probe(Path::new("/usr/bin/true"))
-        .await
-        .unwrap_err()
-        .to_string();
+    let why = Sandbox::probe(Path::new("/usr/bin/true")).await.unwrap_err().to_string();
     for part in ["namespaces", "Landlock", "--embedded-unconfined"] {
         assert!(why.contains(part), "{why}");
     }
@@ -195,21 +161,11 @@ async fn the_machines_files_are_out_of_sight() {
                 "{confinement:?} {path}: {out}{err}"
             );
         }
-        for folder in [
-            "/root",
-            "/home",
-            "/var",
-            "/run",
-            "/opt",
-            "/srv",
-            "/etc/ssh",
-            &home.path().display().to_string(),
-        ] {
+        for folder in
+            ["/root", "/home", "/var", "/run", "/opt", "/srv", "/etc/ssh", &home.path().display().to_string()]
+        {
             let (_, out, err) = pod(confinement, &["ls", "-A", folder]).await.run().await;
-            assert!(
-                out.is_empty() && !err.is_empty(),
-                "{confinement:?} {folder}: {out}"
-            );
+            assert!(out.is_empty() && !err.is_empty(), "{confinement:?} {folder}: {out}");
         }
     }
 }
@@ -271,46 +227,26 @@ async fn its_own_folders_are_writable_and_nothing_else_is() {
         let script =
             "echo hello > file && mkdir -p a/b && mv file a/b/ && echo x > $HOME/x && cat a/b/file $HOME/x";
         let pod = shell(confinement, script).await;
-        assert_eq!(
-            pod.run().await,
-            (Exit::Code(0), "hello\nx\n".into(), String::new()),
-            "{confinement:?}"
-        );
+        assert_eq!(pod.run().await, (Exit::Code(0), "hello\nx\n".into(), String::new()), "{confinement:?}");
         let file = pod.folder.path().join("work/a/b/file");
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "hello\n");
         if is_root() {
             assert_eq!(file.metadata().unwrap().uid(), CONTAINER_UID);
         }
-        for folder in [
-            "/",
-            "/usr",
-            "/usr/bin",
-            "/usr/local/bin",
-            "/etc",
-            "/etc/ssl/certs",
-            "/dev",
-            "/var/tmp",
-        ] {
+        for folder in
+            ["/", "/usr", "/usr/bin", "/usr/local/bin", "/etc", "/etc/ssl/certs", "/dev", "/var/tmp"]
+        {
             let (exit, _, err) = pod_touch(confinement, folder).await;
             assert_eq!(exit, Exit::Code(1), "{confinement:?} {folder}: {err}");
         }
     }
     let (exit, _, err) = pod_touch(Confinement::Namespaces, "/usr").await;
-    assert!(
-        exit == Exit::Code(1) && err.contains("Read-only file system"),
-        "{err}"
-    );
+    assert!(exit == Exit::Code(1) && err.contains("Read-only file system"), "{err}");
 }
 
 async fn pod_touch(confinement: Confinement, folder: &str) -> (Exit, String, String) {
     // Not `touch` on a name that may exist: setting times is beyond Landlock.
-    pod(
-        confinement,
-        &["touch", &format!("{folder}/kubepermit-test-{}", mark())],
-    )
-    .await
-    .run()
-    .await
+    pod(confinement, &["touch", &format!("{folder}/kubepermit-test-{}", mark())]).await.run().await
 }
 
 #[tokio::test]
@@ -321,22 +257,16 @@ async fn folders_appear_at_any_absolute_path() {
          ls /usr/bin/env /usr/src/kubepermit-test",
     )
     .await;
-    for (name, path) in [
-        ("data", "/srv/data"),
-        ("app", "/usr/src/app"),
-        ("in", "/work/in"),
-        ("ro", "/kubepermit"),
-    ] {
+    for (name, path) in
+        [("data", "/srv/data"), ("app", "/usr/src/app"), ("in", "/work/in"), ("ro", "/kubepermit")]
+    {
         pod.spec.mounts.push(mount(&pod.folder, name, path));
     }
     pod.spec.mounts.last_mut().unwrap().read_only = true;
     std::fs::write(pod.folder.path().join("ro/given"), "").unwrap();
     pod.spec.working_dir = "/usr/src/app".into();
     let (_, out, err) = pod.run().await;
-    assert_eq!(
-        out,
-        "/usr/src/app\n/kubepermit:\ngiven\n\n/usr/src/app:\nb\n/usr/bin/env\n"
-    );
+    assert_eq!(out, "/usr/src/app\n/kubepermit:\ngiven\n\n/usr/src/app:\nb\n/usr/bin/env\n");
     assert!(err.contains("'/kubepermit/d': Read-only file system"), "{err}");
     for file in ["data/a", "app/b", "in/c"] {
         assert!(pod.folder.path().join(file).exists(), "{file}");
@@ -352,11 +282,7 @@ async fn a_link_in_a_folder_leads_no_mount_out_of_the_root() {
     for (index, root) in ["", "/old", "/held", "/proc/1/root"].iter().enumerate() {
         let link = pod.folder.path().join(format!("work/link{index}"));
         std::os::unix::fs::symlink(format!("{root}{}", outside.path().display()), link).unwrap();
-        pod.spec.mounts.push(mount(
-            &pod.folder,
-            &format!("m{index}"),
-            &format!("/work/link{index}/made"),
-        ));
+        pod.spec.mounts.push(mount(&pod.folder, &format!("m{index}"), &format!("/work/link{index}/made")));
         let _either_way = pod.sandbox.start(&pod.spec, nothing()).await;
         pod.spec.mounts.pop();
     }
@@ -364,11 +290,7 @@ async fn a_link_in_a_folder_leads_no_mount_out_of_the_root() {
 }
 
 fn nothing() -> Streams {
-    Streams {
-        stdin: Stdio::null(),
-        stdout: Stdio::null(),
-        stderr: Stdio::null(),
-    }
+    Streams { stdin: Stdio::null(), stdout: Stdio::null(), stderr: Stdio::null() }
 }
 
 #[tokio::test]
@@ -392,51 +314,28 @@ async fn exit_codes_are_a_container_runtimes() {
             ("sh -c 'kill -9 $$'", Exit::Code(137), 137),
         ] {
             // The shell is kept from making its last command its own process.
-            let (found, _, err) = shell(confinement, &format!("{script}; exit $?"))
-                .await
-                .run()
-                .await;
-            assert_eq!(
-                (found, found.code()),
-                (exit, code),
-                "{confinement:?} {script}: {err}"
-            );
+            let (found, _, err) = shell(confinement, &format!("{script}; exit $?")).await.run().await;
+            assert_eq!((found, found.code()), (exit, code), "{confinement:?} {script}: {err}");
         }
         let mut process = shell(confinement, "sleep 300").await.start().await;
         process.kill().await;
-        let exit = tokio::time::timeout(Duration::from_secs(10), process.wait())
-            .await
-            .unwrap()
-            .unwrap();
+        let exit = tokio::time::timeout(Duration::from_secs(10), process.wait()).await.unwrap().unwrap();
         assert_eq!(
             (exit, exit.code(), process.wait().await.unwrap()),
             (Exit::Signal(9), 137, Exit::Signal(9))
         );
     }
     // The first process of a PID namespace gets only signals that it handles, as in any container.
-    let mut process = shell(Confinement::LandlockOnly, "kill -TERM $$; sleep 9")
-        .await
-        .start()
-        .await;
+    let mut process = shell(Confinement::LandlockOnly, "kill -TERM $$; sleep 9").await.start().await;
     assert_eq!(process.wait().await.unwrap().code(), 143);
 }
 
 #[tokio::test]
 async fn a_request_to_end_can_be_handled() {
     for confinement in BOTH {
-        let pod = shell(
-            confinement,
-            "trap 'exit 5' TERM; echo ready; while :; do sleep 0.05; done",
-        )
-        .await;
+        let pod = shell(confinement, "trap 'exit 5' TERM; echo ready; while :; do sleep 0.05; done").await;
         let mut process = pod.start().await;
-        process
-            .stdout
-            .as_mut()
-            .unwrap()
-            .read_exact(&mut [0; 6])
-            .await
-            .unwrap();
+        process.stdout.as_mut().unwrap().read_exact(&mut [0; 6]).await.unwrap();
         process.terminate().await.unwrap();
         assert_eq!(process.wait().await.unwrap(), Exit::Code(5), "{confinement:?}");
     }
@@ -465,19 +364,15 @@ async fn a_command_that_cannot_start_is_told_from_one_that_failed() {
     let mut pod = shell(Confinement::LandlockOnly, "exit 0").await;
     pod.spec.working_dir = "/work/no/such".into();
     let error = pod.fail_to_start().await;
-    assert!(
-        matches!(error, StartError::WorkingDir(_)) && error.exit_code() == 128,
-        "{error}"
-    );
+    assert!(matches!(error, StartError::WorkingDir(_)) && error.exit_code() == 128, "{error}");
 }
 
 #[tokio::test]
 async fn the_environment_is_what_was_given() {
     for confinement in BOTH {
         let mut pod = pod(confinement, &["/usr/bin/env"]).await;
-        pod.spec.env = [("B", "2 words"), ("A", "line\nbreak"), ("EMPTY", "")]
-            .map(|(k, v)| (k.into(), v.into()))
-            .into();
+        pod.spec.env =
+            [("B", "2 words"), ("A", "line\nbreak"), ("EMPTY", "")].map(|(k, v)| (k.into(), v.into())).into();
         let (exit, out, _) = pod.run().await;
         let mut lines: Vec<&str> = out.lines().collect();
         lines.sort_unstable();
@@ -496,13 +391,7 @@ async fn secrets_are_not_in_any_command_line() {
         let secret = format!("secret-{}", uuid::Uuid::new_v4());
         pod.spec.env.push(("TOKEN".into(), secret.clone()));
         let mut process = pod.start().await;
-        process
-            .stdout
-            .as_mut()
-            .unwrap()
-            .read_exact(&mut [0; 6])
-            .await
-            .unwrap();
+        process.stdout.as_mut().unwrap().read_exact(&mut [0; 6]).await.unwrap();
         assert_eq!(processes_with(&secret), Vec::<i32>::new());
         assert!(Path::new(&format!("/proc/{}", process.pid())).exists());
     }
@@ -516,11 +405,7 @@ async fn only_the_three_streams_are_open() {
     for confinement in BOTH {
         // The fourth is the open directory itself.
         let (_, out, err) = pod(confinement, &["ls", "/proc/self/fd"]).await.run().await;
-        assert_eq!(
-            (out.as_str(), err.as_str()),
-            ("0\n1\n2\n3\n", ""),
-            "{confinement:?}"
-        );
+        assert_eq!((out.as_str(), err.as_str()), ("0\n1\n2\n3\n", ""), "{confinement:?}");
     }
 }
 
@@ -578,18 +463,11 @@ async fn threads_and_processes_work() {
          print(subprocess.run(['echo', 'child'], capture_output=True, text=True).stdout, end='')";
     for confinement in BOTH {
         let (_, out, err) = pod(confinement, &["python3", "-c", script]).await.run().await;
-        assert_eq!(
-            (out.as_str(), err.as_str()),
-            ("thread\nchild\n", ""),
-            "{confinement:?}"
-        );
+        assert_eq!((out.as_str(), err.as_str()), ("thread\nchild\n", ""), "{confinement:?}");
     }
     // Needs a /dev/shm of its own.
     let script = "import multiprocessing.pool as p; print(p.Pool(3).map(abs, [-1, -2]))";
-    let (_, out, err) = pod(Confinement::Namespaces, &["python3", "-c", script])
-        .await
-        .run()
-        .await;
+    let (_, out, err) = pod(Confinement::Namespaces, &["python3", "-c", script]).await.run().await;
     assert_eq!(out, "[1, 2]\n", "{err}");
 }
 
@@ -611,11 +489,7 @@ async fn nothing_outlives_the_command() {
     for confinement in BOTH {
         let mark = mark();
         let (exit, _, _) = run_detached(confinement, &format!("{}; sleep 0.1; exit 4", strays(&mark))).await;
-        assert_eq!(
-            (exit, processes_with(&mark)),
-            (Exit::Code(4), vec![]),
-            "{confinement:?}"
-        );
+        assert_eq!((exit, processes_with(&mark)), (Exit::Code(4), vec![]), "{confinement:?}");
     }
 }
 
@@ -633,22 +507,14 @@ async fn nothing_outlives_a_kill_or_the_handle() {
             let mark = mark();
             let pod = shell(confinement, &format!("{}; sleep {mark}; :", strays(&mark))).await;
             let mut process = pod.start().await;
-            process
-                .stdout
-                .as_mut()
-                .unwrap()
-                .read_exact(&mut [0; 6])
-                .await
-                .unwrap();
+            process.stdout.as_mut().unwrap().read_exact(&mut [0; 6]).await.unwrap();
             until(|| processes_with(&mark).len() >= 5).await;
             if dropped {
                 drop(process);
                 until(|| processes_with(&mark).is_empty()).await;
             } else {
                 process.kill().await;
-                let exit = tokio::time::timeout(Duration::from_secs(10), process.wait())
-                    .await
-                    .unwrap();
+                let exit = tokio::time::timeout(Duration::from_secs(10), process.wait()).await.unwrap();
                 assert_eq!(exit.unwrap(), Exit::Signal(9));
                 assert_eq!(processes_with(&mark), Vec::<i32>::new(), "{confinement:?}");
             }
@@ -662,12 +528,7 @@ async fn nothing_outlives_a_killed_gateway() {
     let folders = open_folder();
     let mut gateway = Command::new(std::env::current_exe().unwrap())
         .env("TMPDIR", folders.path())
-        .args([
-            "--ignored",
-            "--exact",
-            "--nocapture",
-            "sandbox::a_gateway_that_waits",
-        ])
+        .args(["--ignored", "--exact", "--nocapture", "sandbox::a_gateway_that_waits"])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -733,34 +594,17 @@ async fn all_output_arrives_and_one_file_can_take_both_streams() {
         let pod = shell(confinement, "echo out; echo err >&2; echo out").await;
         let log = pod.folder.path().join("log");
         let file = std::fs::File::create(&log).unwrap();
-        let streams = Streams {
-            stdin: Stdio::null(),
-            stdout: file.try_clone().unwrap().into(),
-            stderr: file.into(),
-        };
-        pod.sandbox
-            .start(&pod.spec, streams)
-            .await
-            .unwrap()
-            .wait()
-            .await
-            .unwrap();
-        assert_eq!(
-            std::fs::read_to_string(&log).unwrap(),
-            "out\nerr\nout\n",
-            "{confinement:?}"
-        );
+        let streams =
+            Streams { stdin: Stdio::null(), stdout: file.try_clone().unwrap().into(), stderr: file.into() };
+        pod.sandbox.start(&pod.spec, streams).await.unwrap().wait().await.unwrap();
+        assert_eq!(std::fs::read_to_string(&log).unwrap(), "out\nerr\nout\n", "{confinement:?}");
     }
 }
 
 #[tokio::test]
 async fn a_second_process_in_the_same_folders_takes_a_tar_stream() {
     for confinement in BOTH {
-        let mut pod = shell(
-            confinement,
-            "while ! [ -e a/file ]; do sleep 0.02; done; cat a/file",
-        )
-        .await;
+        let mut pod = shell(confinement, "while ! [ -e a/file ]; do sleep 0.02; done; cat a/file").await;
         let mut first = pod.start().await;
         let mut builder = tar::Builder::new(Vec::new());
         let mut header = tar::Header::new_gnu();
@@ -775,13 +619,7 @@ async fn a_second_process_in_the_same_folders_takes_a_tar_stream() {
         assert_eq!(second.wait().await.unwrap(), Exit::Code(0));
         assert_eq!(first.wait().await.unwrap(), Exit::Code(0));
         let mut out = String::new();
-        first
-            .stdout
-            .take()
-            .unwrap()
-            .read_to_string(&mut out)
-            .await
-            .unwrap();
+        first.stdout.take().unwrap().read_to_string(&mut out).await.unwrap();
         assert_eq!(out, "hello", "{confinement:?}");
     }
 }
@@ -796,16 +634,12 @@ async fn memory_is_counted_over_all_processes() {
         "import os, time\nfor _ in range(4):\n  if os.fork() == 0: break\n{}time.sleep(30)",
         grow(40)
     );
-    let shared = format!(
-        "{}import os\npids = [os.fork() for _ in range(3)]\nimport time; time.sleep(0.3)",
-        grow(70)
-    );
+    let shared =
+        format!("{}import os\npids = [os.fork() for _ in range(3)]\nimport time; time.sleep(0.3)", grow(70));
     for confinement in BOTH {
-        for (script, exit) in [
-            (&one, Exit::OutOfMemory),
-            (&many, Exit::OutOfMemory),
-            (&shared, Exit::Code(0)),
-        ] {
+        for (script, exit) in
+            [(&one, Exit::OutOfMemory), (&many, Exit::OutOfMemory), (&shared, Exit::Code(0))]
+        {
             let mut pod = pod(confinement, &["python3", "-c", script]).await;
             pod.spec.limits.memory_bytes = Some(128 << 20);
             let mut process = pod.sandbox.start(&pod.spec, nothing()).await.unwrap();
@@ -823,31 +657,15 @@ async fn limits_hold() {
     processes.spec.limits.processes = 30;
     let mut process = processes.start().await;
     let mut err = String::new();
-    process
-        .stderr
-        .take()
-        .unwrap()
-        .read_to_string(&mut err)
-        .await
-        .unwrap();
+    process.stderr.take().unwrap().read_to_string(&mut err).await.unwrap();
     assert!(err.contains("Cannot fork"), "{err}");
     for confinement in BOTH {
-        let mut pod = shell(
-            confinement,
-            "ulimit -c; ulimit -n; ulimit -f; ulimit -Hn; head -c 3000 /dev/zero > f",
-        )
-        .await;
-        pod.spec.limits = Limits {
-            open_files: 77,
-            file_bytes: 1024,
-            ..Limits::default()
-        };
+        let mut pod =
+            shell(confinement, "ulimit -c; ulimit -n; ulimit -f; ulimit -Hn; head -c 3000 /dev/zero > f")
+                .await;
+        pod.spec.limits = Limits { open_files: 77, file_bytes: 1024, ..Limits::default() };
         let (exit, out, _) = pod.run().await;
-        assert_eq!(
-            (exit, out.as_str()),
-            (Exit::Code(153), "0\n77\n2\n77\n"),
-            "{confinement:?}"
-        );
+        assert_eq!((exit, out.as_str()), (Exit::Code(153), "0\n77\n2\n77\n"), "{confinement:?}");
         assert_eq!(pod.folder.path().join("work/f").metadata().unwrap().len(), 1024);
     }
 }
@@ -857,13 +675,7 @@ async fn unconfined_is_only_a_cleared_environment_and_limits() {
     let pod = shell(Confinement::Unconfined, "pwd; env | sort | head -1; exit 3").await;
     let (exit, out, _) = pod.run().await;
     let work = pod.folder.path().join("work");
-    assert_eq!(
-        (exit, out),
-        (
-            Exit::Code(3),
-            format!("{0}\nHOME={1}\n", work.display(), pod.spec.env[1].1)
-        )
-    );
+    assert_eq!((exit, out), (Exit::Code(3), format!("{0}\nHOME={1}\n", work.display(), pod.spec.env[1].1)));
     assert!(!pod.sandbox.applied().seccomp && pod.sandbox.describe().contains("UNCONFINED"));
 }
 
@@ -874,12 +686,7 @@ fn all_of_this_holds_for_an_ordinary_user_too() {
         return;
     }
     let run = |program: &Path, arguments: &[&str]| {
-        Command::new(program)
-            .args(arguments)
-            .uid(ORDINARY)
-            .gid(ORDINARY)
-            .current_dir("/")
-            .output()
+        Command::new(program).args(arguments).uid(ORDINARY).gid(ORDINARY).current_dir("/").output()
     };
     let me = std::env::current_exe().unwrap();
     if run(launcher(), &[]).is_err() || run(&me, &["--list"]).is_err() {
@@ -887,11 +694,7 @@ fn all_of_this_holds_for_an_ordinary_user_too() {
         return;
     }
     let output = run(&me, &["sandbox::"]).unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stdout)
-    );
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
 
 fn is_root() -> bool {

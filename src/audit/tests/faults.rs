@@ -35,18 +35,13 @@ impl Fake {
 impl AuditFile for Fake {
     fn check(&self, expected: u64) -> Result<(), Drift> {
         let len = self.with(|disk| disk.bytes.len() as u64);
-        if len == expected {
-            Ok(())
-        } else {
-            Err(Drift::Length(len))
-        }
+        if len == expected { Ok(()) } else { Err(Drift::Length(len)) }
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.with(|disk| {
-            let room = disk.room.map_or(bytes.len(), |room| {
-                room.saturating_sub(disk.bytes.len()).min(bytes.len())
-            });
+            let room =
+                disk.room.map_or(bytes.len(), |room| room.saturating_sub(disk.bytes.len()).min(bytes.len()));
             if room == 0 {
                 return Err(io::ErrorKind::StorageFull.into());
             }
@@ -60,11 +55,7 @@ impl AuditFile for Fake {
     fn sync(&mut self) -> io::Result<()> {
         self.with(|disk| {
             disk.syncs += 1;
-            if disk.sync_fails {
-                Err(io::Error::other("EIO"))
-            } else {
-                Ok(())
-            }
+            if disk.sync_fails { Err(io::Error::other("EIO")) } else { Ok(()) }
         })
     }
 
@@ -84,12 +75,7 @@ fn over(file: impl AuditFile + 'static) -> Audit {
 }
 
 fn over_with(file: impl AuditFile + 'static, options: AuditOptions) -> Audit {
-    let opened = Opened {
-        file: Box::new(file),
-        location: "fake".to_owned(),
-        head: Head::genesis(),
-        len: 0,
-    };
+    let opened = Opened { file: Box::new(file), location: "fake".to_owned(), head: Head::genesis(), len: 0 };
     Audit::over(opened, options).unwrap()
 }
 
@@ -130,24 +116,12 @@ async fn a_failed_sync_is_never_tried_again() {
     let audit = over(disk.clone());
     let open = audit.admit(allowed()).await.unwrap();
     disk.with(|disk| disk.sync_fails = true);
-    assert!(matches!(
-        audit.admit(allowed()).await,
-        Err(AuditError::Sync { .. })
-    ));
+    assert!(matches!(audit.admit(allowed()).await, Err(AuditError::Sync { .. })));
     disk.with(|disk| disk.sync_fails = false);
     let (syncs, len) = disk.with(|disk| (disk.syncs, disk.bytes.len()));
-    assert!(matches!(
-        audit.admit(allowed()).await,
-        Err(AuditError::Failed { .. })
-    ));
-    assert!(matches!(
-        audit.refuse(refused(Stage::Plan)).await,
-        Err(AuditError::Failed { .. })
-    ));
-    assert!(matches!(
-        open.close(&succeeded()).await,
-        Err(AuditError::Failed { .. })
-    ));
+    assert!(matches!(audit.admit(allowed()).await, Err(AuditError::Failed { .. })));
+    assert!(matches!(audit.refuse(refused(Stage::Plan)).await, Err(AuditError::Failed { .. })));
+    assert!(matches!(open.close(&succeeded()).await, Err(AuditError::Failed { .. })));
     assert!(matches!(audit.stop().await, Err(AuditError::Failed { .. })));
     assert_eq!(disk.with(|disk| (disk.syncs, disk.bytes.len())), (syncs, len));
 }
@@ -160,15 +134,9 @@ async fn half_a_record_that_cannot_be_removed_ends_the_log() {
         disk.room = Some(disk.bytes.len() + 10);
         disk.truncate_fails = true;
     });
-    assert!(matches!(
-        audit.admit(allowed()).await,
-        Err(AuditError::Write { .. })
-    ));
+    assert!(matches!(audit.admit(allowed()).await, Err(AuditError::Write { .. })));
     disk.with(|disk| disk.room = None);
-    assert!(matches!(
-        audit.admit(allowed()).await,
-        Err(AuditError::Failed { .. })
-    ));
+    assert!(matches!(audit.admit(allowed()).await, Err(AuditError::Failed { .. })));
 }
 
 /// A disk whose every sync waits for the test.
@@ -202,27 +170,16 @@ async fn a_call_waits_until_its_record_is_durable() {
     let disk = Fake::default();
     let (go, release) = channel();
     go.send(()).unwrap(); // for the start record
-    let audit = over(Stuck {
-        disk: disk.clone(),
-        release,
-    });
+    let audit = over(Stuck { disk: disk.clone(), release });
     let mut admission = Box::pin(audit.admit(allowed()));
-    assert!(
-        tokio::time::timeout(Duration::from_millis(50), &mut admission)
-            .await
-            .is_err()
-    );
+    assert!(tokio::time::timeout(Duration::from_millis(50), &mut admission).await.is_err());
     assert_eq!(disk.with(|disk| disk.syncs), 1);
     go.send(()).unwrap();
     let open = admission.await.unwrap();
     assert_eq!(disk.with(|disk| disk.syncs), 2);
     let outcome = succeeded();
     let mut close = Box::pin(open.close(&outcome));
-    assert!(
-        tokio::time::timeout(Duration::from_millis(50), &mut close)
-            .await
-            .is_err()
-    );
+    assert!(tokio::time::timeout(Duration::from_millis(50), &mut close).await.is_err());
     go.send(()).unwrap();
     close.await.unwrap();
     assert_eq!(disk.with(|disk| disk.syncs), 3);
@@ -234,24 +191,12 @@ async fn a_stuck_disk_is_an_error_and_never_an_admitted_call() {
     let (go, release) = channel();
     go.send(()).unwrap();
     let deadline = Duration::from_millis(250);
-    let options = AuditOptions {
-        commit_deadline: deadline,
-        ..options()
-    };
-    let audit = over_with(
-        Stuck {
-            disk: disk.clone(),
-            release,
-        },
-        options,
-    );
+    let options = AuditOptions { commit_deadline: deadline, ..options() };
+    let audit = over_with(Stuck { disk: disk.clone(), release }, options);
     // The first reaches the disk, the second waits behind it.
     for entry in [allowed(), allowed()] {
         let error = audit.admit(entry).await.unwrap_err();
-        assert!(
-            matches!(error, AuditError::Deadline { after, .. } if after == deadline),
-            "{error}"
-        );
+        assert!(matches!(error, AuditError::Deadline { after, .. } if after == deadline), "{error}");
     }
     drop(go);
     // Answered after the first call's record, and so after the writer sent itself the abandoned outcome,
@@ -281,24 +226,12 @@ async fn a_stream_gets_whole_lines_or_ends() {
         }
     }
     let audit = over(Stream(Pipe(disk.clone())));
-    audit
-        .admit(allowed())
-        .await
-        .unwrap()
-        .close(&succeeded())
-        .await
-        .unwrap();
+    audit.admit(allowed()).await.unwrap().close(&succeeded()).await.unwrap();
     assert_eq!(kinds(&disk.records()), ["start", "decision", "outcome"]);
     disk.with(|disk| disk.room = Some(disk.bytes.len() + 10));
-    assert!(matches!(
-        audit.admit(allowed()).await,
-        Err(AuditError::Write { .. })
-    ));
+    assert!(matches!(audit.admit(allowed()).await, Err(AuditError::Write { .. })));
     disk.with(|disk| disk.room = None);
-    assert!(matches!(
-        audit.admit(allowed()).await,
-        Err(AuditError::Failed { .. })
-    ));
+    assert!(matches!(audit.admit(allowed()).await, Err(AuditError::Failed { .. })));
 }
 
 #[tokio::test]
@@ -316,10 +249,7 @@ async fn a_device_that_is_full_admits_nothing() {
 async fn a_file_that_is_not_where_it_was_admits_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let logs = folder.path().join("logs");
-    for target in [
-        AuditTarget::Directory(logs.clone()),
-        AuditTarget::File(logs.join("audit.jsonl")),
-    ] {
+    for target in [AuditTarget::Directory(logs.clone()), AuditTarget::File(logs.join("audit.jsonl"))] {
         fs::create_dir_all(&logs).unwrap();
         let audit = Audit::start(target, options()).unwrap();
         let path = std::path::PathBuf::from(audit.location());
@@ -327,15 +257,9 @@ async fn a_file_that_is_not_where_it_was_admits_nothing() {
         let open = audit.admit(allowed()).await.unwrap();
 
         fs::rename(&path, &aside).unwrap();
-        assert!(
-            matches!(audit.admit(allowed()).await, Err(AuditError::Moved { .. })),
-            "renamed"
-        );
+        assert!(matches!(audit.admit(allowed()).await, Err(AuditError::Moved { .. })), "renamed");
         fs::copy(&aside, &path).unwrap();
-        assert!(
-            matches!(audit.admit(allowed()).await, Err(AuditError::Moved { .. })),
-            "replaced"
-        );
+        assert!(matches!(audit.admit(allowed()).await, Err(AuditError::Moved { .. })), "replaced");
         fs::rename(&aside, &path).unwrap();
         drop(audit.admit(allowed()).await.unwrap());
 
@@ -350,10 +274,7 @@ async fn a_file_that_is_not_where_it_was_admits_nothing() {
         fs::remove_dir_all(&logs).unwrap();
         let error = audit.admit(allowed()).await.unwrap_err();
         assert!(error.to_string().contains("was moved or deleted"), "{error}");
-        assert!(matches!(
-            open.close(&succeeded()).await,
-            Err(AuditError::Moved { .. })
-        ));
+        assert!(matches!(open.close(&succeeded()).await, Err(AuditError::Moved { .. })));
         assert!(!logs.exists());
     }
 }
@@ -367,15 +288,7 @@ fn mounted(path: &Path, options: &str) -> bool {
     let none = None::<&str>;
     let done = unshare(CloneFlags::CLONE_NEWNS)
         .and_then(|()| mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none))
-        .and_then(|()| {
-            mount(
-                Some("tmpfs"),
-                path,
-                Some("tmpfs"),
-                MsFlags::empty(),
-                Some(options),
-            )
-        });
+        .and_then(|()| mount(Some("tmpfs"), path, Some("tmpfs"), MsFlags::empty(), Some(options)));
     if let Err(errno) = done {
         #[expect(clippy::print_stderr, reason = "a skipped test says so")]
         {
@@ -395,10 +308,7 @@ fn a_full_file_system_admits_nothing_and_recovers_by_itself() {
     let ballast = folder.path().join("ballast");
     fs::write(&ballast, vec![0; 32 * 1024]).unwrap();
     let path = folder.path().join("audit.jsonl");
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let audit = Audit::start(AuditTarget::File(path.clone()), options()).unwrap();
         let mut written = 0;
@@ -415,13 +325,7 @@ fn a_full_file_system_admits_nothing_and_recovers_by_itself() {
         assert!(audit.admit(allowed()).await.is_err());
         assert_eq!(records(&path).len(), written + 1);
         fs::remove_file(&ballast).unwrap();
-        audit
-            .admit(allowed())
-            .await
-            .unwrap()
-            .close(&succeeded())
-            .await
-            .unwrap();
+        audit.admit(allowed()).await.unwrap().close(&succeeded()).await.unwrap();
         assert_eq!(records(&path).len(), written + 3);
     });
 }

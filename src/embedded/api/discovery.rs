@@ -55,10 +55,7 @@ pub async fn version() -> Response {
 
 /// `GET /api`.
 pub async fn core_versions() -> Response {
-    object_response(
-        StatusCode::OK,
-        &json!({"kind": "APIVersions", "versions": ["v1"]}),
-    )
+    object_response(StatusCode::OK, &json!({"kind": "APIVersions", "versions": ["v1"]}))
 }
 
 /// `GET /apis`.
@@ -68,10 +65,7 @@ pub async fn groups() -> Response {
         json!({"name": name, "versions": [version], "preferredVersion": version})
     };
     let groups = [group("apps"), group("authorization.k8s.io"), group("batch")];
-    object_response(
-        StatusCode::OK,
-        &json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}),
-    )
+    object_response(StatusCode::OK, &json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}))
 }
 
 /// `GET /api/v1`.
@@ -99,15 +93,15 @@ pub async fn core_resources() -> Response {
 pub async fn group_resources(Path((group, version)): Path<(String, String)>) -> Result<Response, ApiError> {
     let mut resources = match (group.as_str(), version.as_str()) {
         ("apps", "v1") => Vec::new(),
-        ("batch", "v1") => vec![
-            json!({"name": "jobs", "singularName": "job", "namespaced": true, "kind": "Job",
+        ("batch", "v1") => {
+            vec![json!({"name": "jobs", "singularName": "job", "namespaced": true, "kind": "Job",
                    "verbs": ["create", "delete", "deletecollection", "get", "list", "watch"],
-                   "categories": ["all"]}),
-        ],
-        ("authorization.k8s.io", "v1") => vec![
-            json!({"name": "selfsubjectaccessreviews", "singularName": "selfsubjectaccessreview",
-                   "namespaced": false, "kind": "SelfSubjectAccessReview", "verbs": ["create"]}),
-        ],
+                   "categories": ["all"]})]
+        }
+        ("authorization.k8s.io", "v1") => {
+            vec![json!({"name": "selfsubjectaccessreviews", "singularName": "selfsubjectaccessreview",
+                   "namespaced": false, "kind": "SelfSubjectAccessReview", "verbs": ["create"]})]
+        }
         _ => return Err(ApiError::no_such_path()),
     };
     resources.extend(empty_resources(&group));
@@ -130,20 +124,12 @@ pub fn read_empty(path: &str) -> Result<Response, ApiError> {
         ["namespaces", _, plural, name] => (*plural, Some(*name)),
         _ => return Err(ApiError::no_such_path()),
     };
-    let known = EMPTY_KINDS
-        .iter()
-        .find(|k| (k.group, k.version, k.plural) == (group, version, plural));
+    let known = EMPTY_KINDS.iter().find(|k| (k.group, k.version, k.plural) == (group, version, plural));
     let Some(kind) = known else {
         return Err(ApiError::no_such_path());
     };
     match name {
-        Some(name) => Err(ApiError::not_found(
-            What {
-                group: kind.group,
-                word: kind.plural,
-            },
-            name,
-        )),
+        Some(name) => Err(ApiError::not_found(What { group: kind.group, word: kind.plural }, name)),
         None => Ok(object_response(
             StatusCode::OK,
             &json!({"kind": format!("{}List", kind.kind), "apiVersion": kind.api_version(),
@@ -160,13 +146,7 @@ impl EmptyKind {
         kind: &'static str,
         short: &'static str,
     ) -> Self {
-        Self {
-            group,
-            version,
-            plural,
-            kind,
-            short,
-        }
+        Self { group, version, plural, kind, short }
     }
 
     fn api_version(&self) -> String {

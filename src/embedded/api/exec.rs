@@ -56,17 +56,11 @@ pub async fn exec(
     }
     let uid = pod.metadata.uid.as_deref().unwrap_or_default();
     let running = cluster.kubelet.running(uid, &container).ok_or_else(|| {
-        ApiError::internal(format!(
-            "unable to upgrade connection: container not found ({container:?})"
-        ))
+        ApiError::internal(format!("unable to upgrade connection: container not found ({container:?})"))
     })?;
     let (protocol, accept) = handshake(request.headers())?;
     let upgrade = hyper::upgrade::on(&mut request);
-    let session = Session {
-        cluster: Arc::clone(&cluster),
-        running,
-        options,
-    };
+    let session = Session { cluster: Arc::clone(&cluster), running, options };
     cluster.tasks.spawn(async move {
         match upgrade.await {
             Ok(connection) => session.run(TokioIo::new(connection)).await,
@@ -115,14 +109,10 @@ impl ExecOptions {
             }
         }
         if options.command.is_empty() {
-            return Err(ApiError::bad_request(
-                "you must specify at least one command for the container",
-            ));
+            return Err(ApiError::bad_request("you must specify at least one command for the container"));
         }
         if !options.stdin && !options.stdout && !options.stderr {
-            return Err(ApiError::bad_request(
-                "you must specify at least 1 of stdin, stdout, stderr",
-            ));
+            return Err(ApiError::bad_request("you must specify at least 1 of stdin, stdout, stderr"));
         }
         Ok(options)
     }
@@ -218,26 +208,17 @@ impl Session {
 
 /// Chooses the protocol, and answers the key.
 fn handshake(headers: &HeaderMap) -> Result<(&'static str, HeaderValue), ApiError> {
-    let text = |name| {
-        headers
-            .get_all(name)
-            .into_iter()
-            .filter_map(|value: &HeaderValue| value.to_str().ok())
-    };
+    let text = |name| headers.get_all(name).into_iter().filter_map(|value: &HeaderValue| value.to_str().ok());
     let websocket = text(header::UPGRADE).any(|value| value.eq_ignore_ascii_case("websocket"));
     let key = headers.get(header::SEC_WEBSOCKET_KEY).filter(|_| websocket);
     let key = key.ok_or_else(|| ApiError::bad_request("Upgrade request required"))?;
-    let offered: Vec<&str> = text(header::SEC_WEBSOCKET_PROTOCOL)
-        .flat_map(|value| value.split(',').map(str::trim))
-        .collect();
-    let protocol = PROTOCOLS
-        .into_iter()
-        .find(|protocol| offered.contains(protocol))
-        .ok_or_else(|| {
-            ApiError::bad_request(format!(
-                "unable to negotiate protocol: client supports {offered:?}, server {PROTOCOLS:?}"
-            ))
-        })?;
+    let offered: Vec<&str> =
+        text(header::SEC_WEBSOCKET_PROTOCOL).flat_map(|value| value.split(',').map(str::trim)).collect();
+    let protocol = PROTOCOLS.into_iter().find(|protocol| offered.contains(protocol)).ok_or_else(|| {
+        ApiError::bad_request(format!(
+            "unable to negotiate protocol: client supports {offered:?}, server {PROTOCOLS:?}"
+        ))
+    })?;
     let accept = HeaderValue::from_str(&derive_accept_key(key.as_bytes()))
         .map_err(|error| ApiError::internal(error.to_string()))?;
     Ok((protocol, accept))

@@ -35,38 +35,20 @@ pub async fn create(
 ) -> Result<Response, ApiError> {
     let dry_run = parameters.is_dry_run()?;
     let mut job: Job = json_body(&headers, &body)?;
-    if job
-        .metadata
-        .namespace
-        .as_ref()
-        .is_some_and(|own| !own.is_empty() && *own != namespace)
-    {
+    if job.metadata.namespace.as_ref().is_some_and(|own| !own.is_empty() && *own != namespace) {
         return Err(ApiError::bad_request(
             "the namespace of the provided object does not match the namespace sent on the request",
         ));
     }
     if cluster.store.namespaces.get("", &namespace).is_none() {
-        return Err(ApiError::not_found(
-            What {
-                group: "",
-                word: "namespaces",
-            },
-            &namespace,
-        ));
+        return Err(ApiError::not_found(What { group: "", word: "namespaces" }, &namespace));
     }
     job.metadata.namespace = Some(namespace);
     defaults::fill(&mut job);
     let name = job.metadata.name.clone().unwrap_or_default();
     let causes = validate::job(&job);
     if !causes.is_empty() {
-        return Err(ApiError::invalid(
-            What {
-                group: "batch",
-                word: "Job",
-            },
-            &name,
-            &causes,
-        ));
+        return Err(ApiError::invalid(What { group: "batch", word: "Job" }, &name, &causes));
     }
     if dry_run {
         let namespace = job.metadata.namespace.as_deref().unwrap_or_default();
@@ -76,11 +58,8 @@ pub async fn create(
         job.metadata.creation_timestamp = Some(Time(Timestamp::now()));
         return Ok(object_response(StatusCode::CREATED, &job));
     }
-    let created = cluster
-        .store
-        .jobs
-        .create(job)
-        .map_err(|_| ApiError::already_exists(plural::<Job>(), &name))?;
+    let created =
+        cluster.store.jobs.create(job).map_err(|_| ApiError::already_exists(plural::<Job>(), &name))?;
     Ok(object_response(StatusCode::CREATED, &*created))
 }
 
@@ -119,10 +98,8 @@ pub async fn delete_many(
     body: Bytes,
 ) -> Result<Response, ApiError> {
     let deletion = Deletion::read(&headers, &parameters, &body)?;
-    let selectors = Selectors::parse(
-        parameters.label_selector.as_deref(),
-        parameters.field_selector.as_deref(),
-    )?;
+    let selectors =
+        Selectors::parse(parameters.label_selector.as_deref(), parameters.field_selector.as_deref())?;
     let (jobs, version) = select::<Job>(&cluster, Some(&namespace), &selectors)?;
     if !deletion.dry_run {
         for job in &jobs {
@@ -144,8 +121,7 @@ fn remove(store: &Store, job: &Job, propagation: Option<Propagation>) -> Option<
         Some(Propagation::Foreground) => store.jobs.update(namespace, name, uid, |job| {
             let meta = &mut job.metadata;
             let fresh = meta.deletion_timestamp.is_none();
-            meta.deletion_timestamp
-                .get_or_insert_with(|| Time(Timestamp::now()));
+            meta.deletion_timestamp.get_or_insert_with(|| Time(Timestamp::now()));
             meta.deletion_grace_period_seconds = Some(0);
             meta.finalizers = Some(vec![FOREGROUND.to_owned()]);
             fresh
@@ -167,18 +143,10 @@ fn remove(store: &Store, job: &Job, propagation: Option<Propagation>) -> Option<
 
 /// Takes a pod's owner away, so that it stays.
 fn release(store: &Store, pod: &Pod, owner: &str) {
-    let owned = pod
-        .metadata
-        .owner_references
-        .iter()
-        .flatten()
-        .any(|reference| reference.uid == owner);
-    if let (true, Some(namespace), Some(name), Some(uid)) = (
-        owned,
-        &pod.metadata.namespace,
-        &pod.metadata.name,
-        &pod.metadata.uid,
-    ) {
+    let owned = pod.metadata.owner_references.iter().flatten().any(|reference| reference.uid == owner);
+    if let (true, Some(namespace), Some(name), Some(uid)) =
+        (owned, &pod.metadata.namespace, &pod.metadata.name, &pod.metadata.uid)
+    {
         store.pods.update(namespace, name, uid, |pod| {
             pod.metadata.owner_references = None;
             true

@@ -45,9 +45,7 @@ pub async fn log(
     let pod = find::<Pod>(&cluster, &namespace, &name)?;
     let container = pick_container(&pod, options.container.as_deref())?;
     if options.tail_lines.is_some_and(|n| n < 0) {
-        return Err(ApiError::bad_request(
-            "tailLines must be greater than or equal to 0",
-        ));
+        return Err(ApiError::bad_request("tailLines must be greater than or equal to 0"));
     }
     if options.limit_bytes.is_some_and(|n| n < 1) {
         return Err(ApiError::bad_request("limitBytes must be greater than 0"));
@@ -62,10 +60,7 @@ pub async fn log(
     }
     check_started(&pod, &container)?;
     let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-    let log = cluster
-        .kubelet
-        .log(uid, &container)
-        .ok_or_else(|| ApiError::internal("the log is gone"))?;
+    let log = cluster.kubelet.log(uid, &container).ok_or_else(|| ApiError::internal("the log is gone"))?;
     let position = start(&log, &options)?;
     let reader = Reader {
         grown: log.subscribe(),
@@ -93,17 +88,12 @@ pub fn pick_container(pod: &Pod, wanted: Option<&str>) -> Result<String, ApiErro
     let pod_name = pod.metadata.name.as_deref().unwrap_or_default();
     let spec = pod.spec.clone().unwrap_or_default();
     let main: Vec<&str> = spec.containers.iter().map(|c| c.name.as_str()).collect();
-    let init: Vec<&str> = spec
-        .init_containers
-        .iter()
-        .flatten()
-        .map(|c| c.name.as_str())
-        .collect();
+    let init: Vec<&str> = spec.init_containers.iter().flatten().map(|c| c.name.as_str()).collect();
     match (wanted.filter(|name| !name.is_empty()), main.as_slice()) {
         (Some(name), _) if main.contains(&name) || init.contains(&name) => Ok(name.to_owned()),
-        (Some(name), _) => Err(ApiError::bad_request(format!(
-            "container {name} is not valid for pod {pod_name}"
-        ))),
+        (Some(name), _) => {
+            Err(ApiError::bad_request(format!("container {name} is not valid for pod {pod_name}")))
+        }
         (None, [only]) if init.is_empty() => Ok((*only).to_owned()),
         (None, _) => {
             let mut message = format!(
@@ -120,11 +110,7 @@ pub fn pick_container(pod: &Pod, wanted: Option<&str>) -> Result<String, ApiErro
 
 fn check_started(pod: &Pod, container: &str) -> Result<(), ApiError> {
     let status = pod.status.clone().unwrap_or_default();
-    let all = status
-        .container_statuses
-        .iter()
-        .chain(&status.init_container_statuses)
-        .flatten();
+    let all = status.container_statuses.iter().chain(&status.init_container_statuses).flatten();
     let own: Option<&ContainerStatus> = all.into_iter().find(|c| c.name == container);
     let waiting = match own.map(|c| c.state.clone().unwrap_or_default()) {
         Some(state) if state.running.is_some() || state.terminated.is_some() => return Ok(()),
@@ -142,9 +128,7 @@ fn check_started(pod: &Pod, container: &str) -> Result<(), ApiError> {
         "ImagePullBackOff" => "trying and failing to pull image",
         other => other,
     };
-    Err(ApiError::bad_request(format!(
-        "container {container:?} in pod {pod:?} is waiting to start: {why}"
-    )))
+    Err(ApiError::bad_request(format!("container {container:?} in pod {pod:?} is waiting to start: {why}")))
 }
 
 /// Where the wanted output starts.
@@ -155,13 +139,10 @@ fn start(log: &Log, options: &LogOptions) -> Result<u64, ApiError> {
         None => log.range().0,
     };
     let since = match (&options.since_time, options.since_seconds) {
-        (Some(text), _) => Some(
-            text.parse::<Timestamp>()
-                .map_err(|_| ApiError::bad_request("sinceTime is no time"))?,
-        ),
-        (None, Some(seconds)) => Timestamp::now()
-            .checked_sub(SignedDuration::from_secs(seconds))
-            .ok(),
+        (Some(text), _) => {
+            Some(text.parse::<Timestamp>().map_err(|_| ApiError::bad_request("sinceTime is no time"))?)
+        }
+        (None, Some(seconds)) => Timestamp::now().checked_sub(SignedDuration::from_secs(seconds)).ok(),
         (None, None) => None,
     };
     if let Some(since) = since {

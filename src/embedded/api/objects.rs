@@ -55,9 +55,7 @@ pub async fn get_global<K: Kind>(
 /// # Errors
 /// 404.
 pub fn find<K: Kind>(cluster: &Cluster, namespace: &str, name: &str) -> Result<Arc<K>, ApiError> {
-    K::collection(&cluster.store)
-        .get(namespace, name)
-        .ok_or_else(|| ApiError::not_found(plural::<K>(), name))
+    K::collection(&cluster.store).get(namespace, name).ok_or_else(|| ApiError::not_found(plural::<K>(), name))
 }
 
 /// The objects that a list or a deletion of many is about.
@@ -83,12 +81,7 @@ pub fn select<K: Kind>(
 /// An object as a response.
 pub fn object_response<T: Serialize>(code: StatusCode, object: &T) -> Response {
     match serde_json::to_vec(object) {
-        Ok(body) => (
-            code,
-            [(header::CONTENT_TYPE, "application/json")],
-            Body::from(body),
-        )
-            .into_response(),
+        Ok(body) => (code, [(header::CONTENT_TYPE, "application/json")], Body::from(body)).into_response(),
         Err(error) => ApiError::internal(error.to_string()).into_response(),
     }
 }
@@ -108,10 +101,7 @@ pub fn list_response<K: Kind>(objects: &[Arc<K>], version: u64) -> Response {
 /// How 404 and 409 name a kind.
 #[must_use]
 pub fn plural<K: Resource>() -> What<'static> {
-    What {
-        group: K::GROUP,
-        word: K::URL_PATH_SEGMENT,
-    }
+    What { group: K::GROUP, word: K::URL_PATH_SEGMENT }
 }
 
 fn list_or_watch<K: Kind>(
@@ -119,10 +109,8 @@ fn list_or_watch<K: Kind>(
     namespace: Option<String>,
     parameters: &Parameters,
 ) -> Result<Response, ApiError> {
-    let selectors = Selectors::parse(
-        parameters.label_selector.as_deref(),
-        parameters.field_selector.as_deref(),
-    )?;
+    let selectors =
+        Selectors::parse(parameters.label_selector.as_deref(), parameters.field_selector.as_deref())?;
     if parameters.is_watch() {
         return watch::watch::<K>(cluster, namespace, selectors, parameters);
     }

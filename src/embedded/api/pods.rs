@@ -44,10 +44,8 @@ pub async fn delete_many(
     body: Bytes,
 ) -> Result<Response, ApiError> {
     let deletion = Deletion::read(&headers, &parameters, &body)?;
-    let selectors = Selectors::parse(
-        parameters.label_selector.as_deref(),
-        parameters.field_selector.as_deref(),
-    )?;
+    let selectors =
+        Selectors::parse(parameters.label_selector.as_deref(), parameters.field_selector.as_deref())?;
     let (pods, version) = select::<Pod>(&cluster, Some(&namespace), &selectors)?;
     if !deletion.dry_run {
         for pod in &pods {

@@ -84,15 +84,9 @@ impl Deletion {
     /// # Errors
     /// 400 for a body or a policy that is none, 415 for another format.
     pub fn read(headers: &HeaderMap, parameters: &Parameters, body: &Bytes) -> Result<Self, ApiError> {
-        let options: DeleteOptions = if body.is_empty() {
-            DeleteOptions::default()
-        } else {
-            json_body(headers, body)?
-        };
-        let policy = options
-            .propagation_policy
-            .as_deref()
-            .or(parameters.propagation_policy.as_deref());
+        let options: DeleteOptions =
+            if body.is_empty() { DeleteOptions::default() } else { json_body(headers, body)? };
+        let policy = options.propagation_policy.as_deref().or(parameters.propagation_policy.as_deref());
         let propagation = match policy {
             None => None,
             Some("Background") => Some(Propagation::Background),
@@ -124,16 +118,12 @@ impl Deletion {
     pub fn check<K: Kind>(&self, object: &K) -> Result<(), ApiError> {
         let meta = object.metadata();
         let name = meta.name.as_deref().unwrap_or_default();
-        let pairs = [
-            ("UID", &self.uid, &meta.uid),
-            ("ResourceVersion", &self.version, &meta.resource_version),
-        ];
+        let pairs =
+            [("UID", &self.uid, &meta.uid), ("ResourceVersion", &self.version, &meta.resource_version)];
         for (what, wanted, actual) in pairs {
             if wanted.is_some() && wanted != actual {
-                let (wanted, actual) = (
-                    wanted.as_deref().unwrap_or_default(),
-                    actual.as_deref().unwrap_or_default(),
-                );
+                let (wanted, actual) =
+                    (wanted.as_deref().unwrap_or_default(), actual.as_deref().unwrap_or_default());
                 let message = format!(
                     "Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {actual}"
                 );
@@ -149,10 +139,7 @@ impl Deletion {
 /// # Errors
 /// 415 for another content type, 400 for JSON that is not such an object.
 pub fn json_body<T: DeserializeOwned>(headers: &HeaderMap, body: &Bytes) -> Result<T, ApiError> {
-    let kind = headers
-        .get(header::CONTENT_TYPE)
-        .and_then(|v| v.to_str().ok())
-        .unwrap_or("application/json");
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("application/json");
     if kind.split(';').next().map(str::trim) != Some("application/json") {
         return Err(ApiError::unsupported_media_type());
     }
@@ -170,8 +157,8 @@ fn dry_run(value: Option<&str>) -> Result<bool, ApiError> {
     match value {
         None | Some("") => Ok(false),
         Some("All") => Ok(true),
-        Some(other) => Err(ApiError::bad_request(format!(
-            "Unsupported value: {other:?}: supported values: \"All\""
-        ))),
+        Some(other) => {
+            Err(ApiError::bad_request(format!("Unsupported value: {other:?}: supported values: \"All\"")))
+        }
     }
 }

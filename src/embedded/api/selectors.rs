@@ -134,11 +134,7 @@ fn parse_fields(text: &str) -> Result<Vec<FieldRule>, String> {
             } else {
                 return Err(part.to_owned());
             };
-            Ok(FieldRule {
-                path: path.to_owned(),
-                value: value.to_owned(),
-                equal,
-            })
+            Ok(FieldRule { path: path.to_owned(), value: value.to_owned(), equal })
         })
         .collect()
 }
@@ -162,14 +158,8 @@ mod tests {
     use super::*;
 
     fn labels_match(selector: &str, labels: &[(&str, &str)]) -> bool {
-        let labels = labels
-            .iter()
-            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
-            .collect();
-        parse_labels(selector)
-            .unwrap()
-            .iter()
-            .all(|rule| rule.matches(&labels))
+        let labels = labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        parse_labels(selector).unwrap().iter().all(|rule| rule.matches(&labels))
     }
 
     /// The operators of the Kubernetes documentation, "Labels and Selectors".
@@ -196,15 +186,7 @@ mod tests {
         ] {
             assert_eq!(labels_match(selector, &web), expected, "{selector}");
         }
-        for wrong in [
-            "a b",
-            "app=we b",
-            "app in web",
-            "=x",
-            "app within (x)",
-            "app in (x",
-            "a=b=c",
-        ] {
+        for wrong in ["a b", "app=we b", "app in web", "=x", "app within (x)", "app in (x", "a=b=c"] {
             assert!(parse_labels(wrong).is_err(), "{wrong}");
         }
     }

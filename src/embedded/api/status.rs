@@ -74,10 +74,7 @@ impl ApiError {
 
     /// 409: a precondition does not hold.
     pub fn conflict(what: What<'_>, name: &str, message: &str) -> Self {
-        let message = format!(
-            "Operation cannot be fulfilled on {} \"{name}\": {message}",
-            what.qualified()
-        );
+        let message = format!("Operation cannot be fulfilled on {} \"{name}\": {message}", what.qualified());
         Self::new(StatusCode::CONFLICT, "Conflict", message).about(what, name)
     }
 
@@ -97,19 +94,12 @@ impl ApiError {
     pub fn unsupported_media_type() -> Self {
         let message = "the body of the request was in an unknown format - accepted media types include: \
                        application/json";
-        Self::new(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "UnsupportedMediaType",
-            message,
-        )
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
     }
 
     /// 422: the object is wrong.
     pub fn invalid(what: What<'_>, name: &str, causes: &[Cause]) -> Self {
-        let list: Vec<String> = causes
-            .iter()
-            .map(|c| format!("{}: {}", c.field, c.message))
-            .collect();
+        let list: Vec<String> = causes.iter().map(|c| format!("{}: {}", c.field, c.message)).collect();
         let list = match list.as_slice() {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),
@@ -155,12 +145,7 @@ impl ApiError {
     }
 
     fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            reason,
-            message: message.into(),
-            details: None,
-        }
+        Self { code, reason, message: message.into(), details: None }
     }
 
     fn about(mut self, what: What<'_>, name: &str) -> Self {
@@ -175,22 +160,13 @@ impl ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        (
-            self.code,
-            [(header::CONTENT_TYPE, "application/json")],
-            self.status().to_string(),
-        )
-            .into_response()
+        (self.code, [(header::CONTENT_TYPE, "application/json")], self.status().to_string()).into_response()
     }
 }
 
 impl What<'_> {
     /// `jobs.batch`, or `pods` in the core group.
     fn qualified(self) -> String {
-        if self.group.is_empty() {
-            self.word.to_owned()
-        } else {
-            format!("{}.{}", self.word, self.group)
-        }
+        if self.group.is_empty() { self.word.to_owned() } else { format!("{}.{}", self.word, self.group) }
     }
 }

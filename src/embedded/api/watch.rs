@@ -63,10 +63,7 @@ pub fn watch<K: Kind>(
         return Err(ApiError::expired(wanted, old.oldest));
     }
     let now = Instant::now();
-    let life = parameters
-        .timeout_seconds
-        .map_or(DEFAULT_LIFE, Duration::from_secs)
-        .min(DEFAULT_LIFE * 2);
+    let life = parameters.timeout_seconds.map_or(DEFAULT_LIFE, Duration::from_secs).min(DEFAULT_LIFE * 2);
     let watcher = Watcher {
         cluster: Arc::clone(cluster),
         namespace,
@@ -82,11 +79,7 @@ pub fn watch<K: Kind>(
         let bytes = watcher.next::<K>().await?;
         Some((Ok::<_, std::convert::Infallible>(bytes), watcher))
     });
-    Ok((
-        [(header::CONTENT_TYPE, "application/json")],
-        Body::from_stream(events),
-    )
-        .into_response())
+    Ok(([(header::CONTENT_TYPE, "application/json")], Body::from_stream(events)).into_response())
 }
 
 struct Watcher {

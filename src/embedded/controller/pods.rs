@@ -28,40 +28,24 @@ pub fn owner(pod: &Pod) -> Option<&OwnerReference> {
 /// What admission says about a pod that it refuses.
 pub fn from_template(job: &Job) -> Result<Pod, String> {
     let meta = &job.metadata;
-    let template = job
-        .spec
-        .as_ref()
-        .map(|spec| spec.template.clone())
-        .unwrap_or_default();
+    let template = job.spec.as_ref().map(|spec| spec.template.clone()).unwrap_or_default();
     let base = format!("{}-", meta.name.as_deref().unwrap_or_default());
     let name = names::generate(&base);
     let mut spec = template.spec.unwrap_or_default();
-    if let Some(class) = spec
-        .priority_class_name
-        .as_deref()
-        .filter(|class| !class.is_empty())
+    if let Some(class) = spec.priority_class_name.as_deref().filter(|class| !class.is_empty())
         && !PRIORITY_CLASSES.contains(&class)
     {
-        return Err(format!(
-            "pods {name:?} is forbidden: no PriorityClass with name {class} was found"
-        ));
+        return Err(format!("pods {name:?} is forbidden: no PriorityClass with name {class} was found"));
     }
     if let Some(class) = &spec.runtime_class_name {
-        return Err(format!(
-            "pods {name:?} is forbidden: pod rejected: RuntimeClass {class:?} not found"
-        ));
+        return Err(format!("pods {name:?} is forbidden: pod rejected: RuntimeClass {class:?} not found"));
     }
     spec.priority.get_or_insert(0);
-    spec.preemption_policy
-        .get_or_insert_with(|| "PreemptLowerPriority".to_owned());
+    spec.preemption_policy.get_or_insert_with(|| "PreemptLowerPriority".to_owned());
     spec.enable_service_links.get_or_insert(true);
-    spec.service_account_name
-        .get_or_insert_with(|| "default".to_owned());
+    spec.service_account_name.get_or_insert_with(|| "default".to_owned());
     spec.service_account.clone_from(&spec.service_account_name);
-    spec.containers
-        .iter_mut()
-        .chain(spec.init_containers.iter_mut().flatten())
-        .for_each(request_limits);
+    spec.containers.iter_mut().chain(spec.init_containers.iter_mut().flatten()).for_each(request_limits);
     let labels = template.metadata.as_ref().and_then(|meta| meta.labels.clone());
     let annotations = template.metadata.and_then(|meta| meta.annotations);
     let qos_class = Some(qos_class(&spec).to_owned());
@@ -83,11 +67,7 @@ pub fn from_template(job: &Job) -> Result<Pod, String> {
             ..ObjectMeta::default()
         },
         spec: Some(spec),
-        status: Some(PodStatus {
-            phase: Some("Pending".to_owned()),
-            qos_class,
-            ..PodStatus::default()
-        }),
+        status: Some(PodStatus { phase: Some("Pending".to_owned()), qos_class, ..PodStatus::default() }),
     })
 }
 

@@ -98,27 +98,14 @@ impl<S: Copy> Task<S> {
     async fn live(&mut self) -> Option<Report> {
         let image = self.pull().await?;
         let uid = self.pod.metadata.uid.clone().unwrap_or_default();
-        let links = self
-            .cluster
-            .kubelet
-            .links
-            .get(&image.name)
-            .cloned()
-            .unwrap_or_default();
-        let around = Surroundings {
-            image: &image,
-            volumes: &self.volumes,
-            links: &links,
-            pod_ip: &self.pod_ip,
-        };
+        let links = self.cluster.kubelet.links.get(&image.name).cloned().unwrap_or_default();
+        let around =
+            Surroundings { image: &image, volumes: &self.volumes, links: &links, pod_ip: &self.pod_ip };
         let launch = match prepare(&self.pod, &self.container, around) {
             Ok(launch) => launch,
             Err(message) => {
                 self.event(true, "Failed", &format!("Error: {message}"));
-                self.report(Report::Waiting {
-                    reason: "CreateContainerConfigError",
-                    message,
-                });
+                self.report(Report::Waiting { reason: "CreateContainerConfigError", message });
                 stopped(&mut self.stop).await;
                 return None;
             }
@@ -126,10 +113,7 @@ impl<S: Copy> Task<S> {
         let log = self.handle.logs.get(&self.container.name).cloned()?;
         let name = self.container.name.clone();
         if let Err(error) = std::fs::create_dir_all(self.handle.directory.path().join("logs").join(&name)) {
-            self.report(Report::Waiting {
-                reason: "CreateContainerError",
-                message: error.to_string(),
-            });
+            self.report(Report::Waiting { reason: "CreateContainerError", message: error.to_string() });
             stopped(&mut self.stop).await;
             return None;
         }
@@ -156,22 +140,10 @@ impl<S: Copy> Task<S> {
             }
         };
         let gone = CancellationToken::new();
-        self.set_running(Some(Running {
-            launch,
-            gone: gone.clone(),
-        }));
+        self.set_running(Some(Running { launch, gone: gone.clone() }));
         self.event(false, "Started", &format!("Started container {name}"));
-        self.report(Report::Running {
-            image: image.name,
-            image_id: image.id,
-            id,
-            started,
-        });
-        tracing::trace!(
-            pod = uid,
-            container = name,
-            "a container of the embedded cluster runs"
-        );
+        self.report(Report::Running { image: image.name, image_id: image.id, id, started });
+        tracing::trace!(pod = uid, container = name, "a container of the embedded cluster runs");
         let exit = self.attend(&mut process, output, &log).await;
         gone.cancel();
         self.set_running(None);
@@ -204,10 +176,7 @@ impl<S: Copy> Task<S> {
                 Err(ImageError::Invalid(message)) => {
                     self.event(true, "InspectFailed", &message);
                     self.event(true, "Failed", "Error: InvalidImageName");
-                    self.report(Report::Waiting {
-                        reason: "InvalidImageName",
-                        message,
-                    });
+                    self.report(Report::Waiting { reason: "InvalidImageName", message });
                     stopped(&mut self.stop).await;
                     return None;
                 }
@@ -217,33 +186,20 @@ impl<S: Copy> Task<S> {
                 let message = format!("Container image {name:?} is not present with pull policy of Never");
                 self.event(true, "ErrImageNeverPull", &message);
                 self.event(true, "Failed", "Error: ErrImageNeverPull");
-                self.report(Report::Waiting {
-                    reason: "ErrImageNeverPull",
-                    message,
-                });
+                self.report(Report::Waiting { reason: "ErrImageNeverPull", message });
                 stopped(&mut self.stop).await;
                 return None;
             }
             self.event(false, "Pulling", &format!("Pulling image {name:?}"));
-            self.event(
-                true,
-                "Failed",
-                &format!("Failed to pull image {name:?}: {failure}"),
-            );
+            self.event(true, "Failed", &format!("Failed to pull image {name:?}: {failure}"));
             self.event(true, "Failed", "Error: ErrImagePull");
-            self.report(Report::Waiting {
-                reason: "ErrImagePull",
-                message: failure.clone(),
-            });
+            self.report(Report::Waiting { reason: "ErrImagePull", message: failure.clone() });
             self.pause(UNTIL_BACK_OFF).await?;
             let waiting = format!("Back-off pulling image {name:?}");
             self.event(false, "BackOff", &waiting);
             self.event(true, "Failed", "Error: ImagePullBackOff");
             let message = format!("{waiting}: ErrImagePull: {failure}");
-            self.report(Report::Waiting {
-                reason: "ImagePullBackOff",
-                message,
-            });
+            self.report(Report::Waiting { reason: "ImagePullBackOff", message });
             self.pause(back_off).await?;
             back_off = (back_off * 2).min(BACK_OFF.1);
         }
@@ -289,13 +245,7 @@ impl<S: Copy> Task<S> {
 
     fn event(&self, warning: bool, reason: &str, message: &str) {
         let path = format!("{}{{{}}}", self.list, self.container.name);
-        let note = Note {
-            source: Source::Kubelet,
-            warning,
-            reason,
-            message,
-            field_path: Some(&path),
-        };
+        let note = Note { source: Source::Kubelet, warning, reason, message, field_path: Some(&path) };
         events::record(&self.cluster.store, &*self.pod, note);
     }
 }

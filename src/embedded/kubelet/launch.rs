@@ -40,26 +40,17 @@ pub fn prepare(pod: &Pod, container: &Container, around: Surroundings<'_>) -> Re
         // The images have no entrypoint: arguments alone are the whole command.
         _ => command.into_iter().chain(args).collect(),
     };
-    let mut mounts = vec![Mount {
-        host: around.links.to_owned(),
-        path: PathBuf::from(LINKS),
-        read_only: true,
-    }];
+    let mut mounts =
+        vec![Mount { host: around.links.to_owned(), path: PathBuf::from(LINKS), read_only: true }];
     for mount in container.volume_mounts.iter().flatten() {
         let volume = around.volumes.get(&mount.name).ok_or_else(|| {
-            format!(
-                "cannot find volume {:?} to mount into container {:?}",
-                mount.name, container.name
-            )
+            format!("cannot find volume {:?} to mount into container {:?}", mount.name, container.name)
         })?;
         let host = match mount.sub_path.as_deref().filter(|path| !path.is_empty()) {
             Some(sub) => {
                 let host = volume.join(sub);
                 std::fs::create_dir_all(&host).map_err(|_| {
-                    format!(
-                        "failed to create subPath directory for volumeMount {:?}",
-                        mount.name
-                    )
+                    format!("failed to create subPath directory for volumeMount {:?}", mount.name)
                 })?;
                 host
             }
@@ -71,11 +62,7 @@ pub fn prepare(pod: &Pod, container: &Container, around: Surroundings<'_>) -> Re
             read_only: mount.read_only.unwrap_or_default(),
         });
     }
-    let limit = container
-        .resources
-        .as_ref()
-        .and_then(|r| r.limits.as_ref())
-        .and_then(|l| l.get("memory"));
+    let limit = container.resources.as_ref().and_then(|r| r.limits.as_ref()).and_then(|l| l.get("memory"));
     Ok(Launch {
         hostname: pod.metadata.name.clone().unwrap_or_default(),
         argv,
@@ -94,12 +81,8 @@ pub fn prepare(pod: &Pod, container: &Container, around: Surroundings<'_>) -> Re
 fn check_user(pod: &Pod, container: &Container) -> Result<(), String> {
     let of_pod = pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
     let own = container.security_context.as_ref();
-    let user = own
-        .and_then(|s| s.run_as_user)
-        .or_else(|| of_pod.and_then(|s| s.run_as_user));
-    let non_root = own
-        .and_then(|s| s.run_as_non_root)
-        .or_else(|| of_pod.and_then(|s| s.run_as_non_root));
+    let user = own.and_then(|s| s.run_as_user).or_else(|| of_pod.and_then(|s| s.run_as_user));
+    let non_root = own.and_then(|s| s.run_as_non_root).or_else(|| of_pod.and_then(|s| s.run_as_non_root));
     match (non_root, user) {
         (Some(true), Some(0)) => Err("container's runAsUser breaks non-root policy".to_owned()),
         (Some(true), None) => Err("container has runAsNonRoot and image will run as root".to_owned()),
@@ -120,14 +103,8 @@ fn environment(
         ("HOME".to_owned(), "/".to_owned()),
     ]);
     for source in container.env_from.iter().flatten() {
-        let config_map = source
-            .config_map_ref
-            .as_ref()
-            .map(|r| ("configmap", &r.name, r.optional));
-        let secret = source
-            .secret_ref
-            .as_ref()
-            .map(|r| ("secret", &r.name, r.optional));
+        let config_map = source.config_map_ref.as_ref().map(|r| ("configmap", &r.name, r.optional));
+        let secret = source.secret_ref.as_ref().map(|r| ("secret", &r.name, r.optional));
         if let Some((kind, name, optional)) = config_map.or(secret)
             && optional != Some(true)
         {
@@ -152,10 +129,7 @@ fn value_of(
     earlier: &BTreeMap<String, String>,
 ) -> Result<Option<String>, String> {
     let Some(source) = &variable.value_from else {
-        return Ok(Some(expand(
-            variable.value.as_deref().unwrap_or_default(),
-            earlier,
-        )));
+        return Ok(Some(expand(variable.value.as_deref().unwrap_or_default(), earlier)));
     };
     if let Some(key) = &source.secret_key_ref {
         return absent("secret", &key.name, key.optional);
@@ -175,10 +149,7 @@ fn value_of(
         "metadata.namespace" => meta.namespace.clone(),
         "metadata.uid" => meta.uid.clone(),
         "spec.nodeName" => Some(crate::embedded::node::NODE_NAME.to_owned()),
-        "spec.serviceAccountName" => pod
-            .spec
-            .as_ref()
-            .and_then(|spec| spec.service_account_name.clone()),
+        "spec.serviceAccountName" => pod.spec.as_ref().and_then(|spec| spec.service_account_name.clone()),
         "status.hostIP" => Some(crate::embedded::node::NODE_IP.to_owned()),
         "status.podIP" => Some(around.pod_ip.to_owned()),
         other => return Err(format!("unsupported fieldPath: {other}")),
@@ -187,9 +158,5 @@ fn value_of(
 }
 
 fn absent(kind: &str, name: &str, optional: Option<bool>) -> Result<Option<String>, String> {
-    if optional == Some(true) {
-        Ok(None)
-    } else {
-        Err(format!("{kind} {name:?} not found"))
-    }
+    if optional == Some(true) { Ok(None) } else { Err(format!("{kind} {name:?} not found")) }
 }

@@ -47,17 +47,9 @@ impl Log {
     /// An empty log whose files will be in `directory`.
     #[must_use]
     pub fn new(directory: PathBuf) -> Self {
-        let inner = Inner {
-            directory,
-            files: VecDeque::new(),
-            end: 0,
-            times: VecDeque::new(),
-            closed: false,
-        };
-        Self {
-            inner: Mutex::new(inner),
-            grown: watch::Sender::new(0),
-        }
+        let inner =
+            Inner { directory, files: VecDeque::new(), end: 0, times: VecDeque::new(), closed: false };
+        Self { inner: Mutex::new(inner), grown: watch::Sender::new(0) }
     }
 
     /// Adds output.
@@ -66,11 +58,7 @@ impl Log {
     /// When the files cannot be written.
     pub fn append(&self, bytes: &[u8]) -> io::Result<()> {
         let mut inner = self.lock();
-        if inner
-            .files
-            .back()
-            .is_none_or(|last| inner.end - last.start >= FILE_BYTES)
-        {
+        if inner.files.back().is_none_or(|last| inner.end - last.start >= FILE_BYTES) {
             inner.rotate()?;
         }
         if let Some(last) = inner.files.back() {
@@ -168,11 +156,7 @@ impl Log {
     #[must_use]
     pub fn since(&self, time: Timestamp) -> u64 {
         let inner = self.lock();
-        inner
-            .times
-            .iter()
-            .find(|(_, at)| *at >= time)
-            .map_or(inner.end, |(position, _)| *position)
+        inner.times.iter().find(|(_, at)| *at >= time).map_or(inner.end, |(position, _)| *position)
     }
 
     /// When the byte at `position` was written.
@@ -210,16 +194,8 @@ impl Inner {
 
     fn rotate(&mut self) -> io::Result<()> {
         let path = self.directory.join(format!("{:020}.log", self.end));
-        let file = File::options()
-            .create_new(true)
-            .read(true)
-            .append(true)
-            .open(&path)?;
-        self.files.push_back(Segment {
-            start: self.end,
-            file: Arc::new(file),
-            path,
-        });
+        let file = File::options().create_new(true).read(true).append(true).open(&path)?;
+        self.files.push_back(Segment { start: self.end, file: Arc::new(file), path });
         if self.files.len() > FILES
             && let Some(oldest) = self.files.pop_front()
         {

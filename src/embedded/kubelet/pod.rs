@@ -35,29 +35,15 @@ pub async fn run(cluster: Arc<Cluster>, pod: Arc<Pod>, handle: Arc<PodHandle>) {
     let (sender, reports) = mpsc::unbounded_channel();
     let spec = pod.spec.clone().unwrap_or_default();
     let init: Vec<Container> = spec.init_containers.clone().unwrap_or_default();
-    let waiting = if init.is_empty() {
-        "ContainerCreating"
-    } else {
-        "PodInitializing"
-    };
+    let waiting = if init.is_empty() { "ContainerCreating" } else { "PodInitializing" };
     let progress = Progress {
-        init: init
-            .iter()
-            .map(|container| Record::new(container, "PodInitializing"))
-            .collect(),
-        main: spec
-            .containers
-            .iter()
-            .map(|container| Record::new(container, waiting))
-            .collect(),
+        init: init.iter().map(|container| Record::new(container, "PodInitializing")).collect(),
+        main: spec.containers.iter().map(|container| Record::new(container, waiting)).collect(),
         started: Timestamp::now(),
         ip: None,
         failed: None,
     };
-    let deadline = spec
-        .active_deadline_seconds
-        .and_then(|s| u64::try_from(s).ok())
-        .map(Duration::from_secs);
+    let deadline = spec.active_deadline_seconds.and_then(|s| u64::try_from(s).ok()).map(Duration::from_secs);
     let worker = Worker {
         stop: handle.stop.subscribe(),
         told: None,
@@ -169,12 +155,7 @@ impl Worker {
                 return;
             }
         }
-        if self
-            .progress
-            .main
-            .iter()
-            .all(|record| record.exit_code().is_some())
-        {
+        if self.progress.main.iter().all(|record| record.exit_code().is_some()) {
             self.end(self.grace());
         }
     }
@@ -184,10 +165,9 @@ impl Worker {
             return;
         }
         let (container, list) = match slot {
-            Slot::Init(index) => (
-                self.spec.init_containers.as_ref().and_then(|all| all.get(index)),
-                "spec.initContainers",
-            ),
+            Slot::Init(index) => {
+                (self.spec.init_containers.as_ref().and_then(|all| all.get(index)), "spec.initContainers")
+            }
             Slot::Main(index) => (self.spec.containers.get(index), "spec.containers"),
         };
         let Some(container) = container.cloned() else {
@@ -217,17 +197,9 @@ impl Worker {
         let Some(record) = record else { return };
         match report {
             Report::Waiting { reason, message } => {
-                record.state = State::Waiting {
-                    reason: reason.to_owned(),
-                    message: Some(message),
-                };
+                record.state = State::Waiting { reason: reason.to_owned(), message: Some(message) };
             }
-            Report::Running {
-                image,
-                image_id,
-                id,
-                started,
-            } => {
+            Report::Running { image, image_id, id, started } => {
                 record.image = image;
                 record.image_id = image_id;
                 record.id = Some(id);
@@ -246,12 +218,8 @@ impl Worker {
     /// Stops every container that was started and has not ended.
     fn end(&mut self, grace: Duration) {
         self.ending = true;
-        let running: Vec<Slot> = self
-            .containers
-            .keys()
-            .filter(|slot| !self.ended.contains(slot))
-            .copied()
-            .collect();
+        let running: Vec<Slot> =
+            self.containers.keys().filter(|slot| !self.ended.contains(slot)).copied().collect();
         for slot in running {
             let record = match slot {
                 Slot::Init(index) => self.progress.init.get(index),
@@ -291,11 +259,7 @@ impl Worker {
     /// Writes the status. Says whether the pod is being deleted, or is gone.
     fn publish(&self) -> bool {
         let meta = &self.pod.metadata;
-        let (namespace, name, uid) = (
-            meta.namespace.as_deref(),
-            meta.name.as_deref(),
-            meta.uid.as_deref(),
-        );
+        let (namespace, name, uid) = (meta.namespace.as_deref(), meta.name.as_deref(), meta.uid.as_deref());
         let written = self.cluster.store.pods.update(
             namespace.unwrap_or_default(),
             name.unwrap_or_default(),
@@ -310,33 +274,19 @@ impl Worker {
     }
 
     fn grace(&self) -> Duration {
-        let seconds = self
-            .spec
-            .termination_grace_period_seconds
-            .unwrap_or(DEFAULT_GRACE);
+        let seconds = self.spec.termination_grace_period_seconds.unwrap_or(DEFAULT_GRACE);
         Duration::from_secs(u64::try_from(seconds).unwrap_or_default())
     }
 
     /// An address for the pod: of a network that is not routed, and not in use by anything.
     fn address(&self) -> String {
-        let uid = self
-            .pod
-            .metadata
-            .uid
-            .as_deref()
-            .and_then(|uid| uid.parse::<Uuid>().ok());
+        let uid = self.pod.metadata.uid.as_deref().and_then(|uid| uid.parse::<Uuid>().ok());
         let [.., third, fourth] = uid.unwrap_or_default().into_bytes();
         Ipv4Addr::new(10, 244, third, fourth).to_string()
     }
 
     fn event(&self, warning: bool, reason: &str, message: &str) {
-        let note = Note {
-            source: Source::Kubelet,
-            warning,
-            reason,
-            message,
-            field_path: None,
-        };
+        let note = Note { source: Source::Kubelet, warning, reason, message, field_path: None };
         events::record(&self.cluster.store, &*self.pod, note);
     }
 }
@@ -344,11 +294,7 @@ impl Worker {
 /// The grace, once it is another than the one that is known.
 async fn another_grace(stop: &mut watch::Receiver<Option<Duration>>, told: Option<Duration>) -> Duration {
     // The sender lives in the handle that the worker holds.
-    stop.wait_for(|grace| *grace != told)
-        .await
-        .ok()
-        .and_then(|grace| *grace)
-        .unwrap_or_default()
+    stop.wait_for(|grace| *grace != told).await.ok().and_then(|grace| *grace).unwrap_or_default()
 }
 
 /// Gives the pod to the node, or says why not.
@@ -360,23 +306,15 @@ fn schedule(cluster: &Cluster, pod: &Pod) -> bool {
         meta.name.as_deref().unwrap_or_default(),
         meta.uid.as_deref().unwrap_or_default(),
         |pod| {
-            let conditions = pod
-                .status
-                .get_or_insert_default()
-                .conditions
-                .get_or_insert_default();
+            let conditions = pod.status.get_or_insert_default().conditions.get_or_insert_default();
             match &fit {
                 Ok(()) => {
                     set_condition(conditions, "PodScheduled", true, None, None);
                     pod.spec.get_or_insert_default().node_name = Some(NODE_NAME.to_owned());
                 }
-                Err(why) => set_condition(
-                    conditions,
-                    "PodScheduled",
-                    false,
-                    Some("Unschedulable"),
-                    Some(why),
-                ),
+                Err(why) => {
+                    set_condition(conditions, "PodScheduled", false, Some("Unschedulable"), Some(why))
+                }
             }
             true
         },
@@ -387,20 +325,10 @@ fn schedule(cluster: &Cluster, pod: &Pod) -> bool {
         meta.name.as_deref().unwrap_or_default()
     );
     let (warning, reason, message) = match &fit {
-        Ok(()) => (
-            false,
-            "Scheduled",
-            format!("Successfully assigned {name} to {NODE_NAME}"),
-        ),
+        Ok(()) => (false, "Scheduled", format!("Successfully assigned {name} to {NODE_NAME}")),
         Err(why) => (true, "FailedScheduling", why.clone()),
     };
-    let note = Note {
-        source: Source::Scheduler,
-        warning,
-        reason,
-        message: &message,
-        field_path: None,
-    };
+    let note = Note { source: Source::Scheduler, warning, reason, message: &message, field_path: None };
     events::record(&cluster.store, pod, note);
     fit.is_ok()
 }

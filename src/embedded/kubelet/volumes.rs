@@ -13,31 +13,18 @@ use k8s_openapi::api::core::v1::{Pod, Volume};
 /// A sentence for the `FailedMount` event.
 pub fn prepare(pod: &Pod, directory: &Path) -> Result<BTreeMap<String, PathBuf>, String> {
     let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
-    volumes
-        .map(|volume| Ok((volume.name.clone(), make(volume, directory)?)))
-        .collect()
+    volumes.map(|volume| Ok((volume.name.clone(), make(volume, directory)?))).collect()
 }
 
 fn make(volume: &Volume, directory: &Path) -> Result<PathBuf, String> {
     let name = &volume.name;
     let failed = |why: &str| format!("MountVolume.SetUp failed for volume {name:?} : {why}");
     let missing = |kind: &str, object: &str| failed(&format!("{kind} {object:?} not found"));
-    if let Some(map) = volume
-        .config_map
-        .as_ref()
-        .filter(|map| map.optional != Some(true))
-    {
+    if let Some(map) = volume.config_map.as_ref().filter(|map| map.optional != Some(true)) {
         return Err(missing("configmap", &map.name));
     }
-    if let Some(secret) = volume
-        .secret
-        .as_ref()
-        .filter(|secret| secret.optional != Some(true))
-    {
-        return Err(missing(
-            "secret",
-            secret.secret_name.as_deref().unwrap_or_default(),
-        ));
+    if let Some(secret) = volume.secret.as_ref().filter(|secret| secret.optional != Some(true)) {
+        return Err(missing("secret", secret.secret_name.as_deref().unwrap_or_default()));
     }
     let optional = volume.config_map.is_some() || volume.secret.is_some();
     if volume.empty_dir.is_none() && !optional {

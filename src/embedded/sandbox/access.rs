@@ -37,23 +37,15 @@ pub struct Restricted {
 
 /// Restricts this process and what it will be.
 pub fn restrict(order: &Order) -> Result<Restricted, Failure> {
-    let status = ruleset(order)
-        .and_then(|rules| rules.restrict_self())
-        .step("restrict files with Landlock")?;
+    let status =
+        ruleset(order).and_then(|rules| rules.restrict_self()).step("restrict files with Landlock")?;
     match (status.ruleset, order.level) {
-        (RulesetStatus::FullyEnforced, _) => Ok(Restricted {
-            files: true,
-            scopes: true,
-        }),
-        (RulesetStatus::PartiallyEnforced, _) => Ok(Restricted {
-            files: true,
-            scopes: false,
-        }),
+        (RulesetStatus::FullyEnforced, _) => Ok(Restricted { files: true, scopes: true }),
+        (RulesetStatus::PartiallyEnforced, _) => Ok(Restricted { files: true, scopes: false }),
         (RulesetStatus::NotEnforced, Level::Namespaces | Level::Unconfined) => Ok(Restricted::default()),
-        (RulesetStatus::NotEnforced, Level::LandlockOnly) => Err(Failure::setup(
-            "restrict files with Landlock",
-            "this kernel has none, or it is switched off",
-        )),
+        (RulesetStatus::NotEnforced, Level::LandlockOnly) => {
+            Err(Failure::setup("restrict files with Landlock", "this kernel has none, or it is switched off"))
+        }
     }
 }
 

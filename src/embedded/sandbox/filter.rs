@@ -102,9 +102,7 @@ pub fn apply(order: &Order, scopes: bool) -> Result<bool, Failure> {
     for (rules, errno) in [(denied, libc::EPERM), (unknown, libc::ENOSYS)] {
         let action = SeccompAction::Errno(errno.unsigned_abs());
         let filter = SeccompFilter::new(and_x32(rules), SeccompAction::Allow, action, arch);
-        let program = filter
-            .and_then(BpfProgram::try_from)
-            .step("filter system calls")?;
+        let program = filter.and_then(BpfProgram::try_from).step("filter system calls")?;
         apply_filter(&program).step("filter system calls")?;
     }
     Ok(true)
@@ -143,10 +141,7 @@ fn no_sockets(rules: &mut Rules) -> Result<(), BackendError> {
     rules.insert(libc::SYS_socket, Vec::new());
     rules.insert(libc::SYS_connect, Vec::new());
     let datagram = u64::from(libc::SOCK_DGRAM.unsigned_abs());
-    rules.insert(
-        libc::SYS_socketpair,
-        vec![only_if(1, SeccompCmpOp::MaskedEq(0xf), datagram)?],
-    );
+    rules.insert(libc::SYS_socketpair, vec![only_if(1, SeccompCmpOp::MaskedEq(0xf), datagram)?]);
     Ok(())
 }
 
@@ -158,12 +153,7 @@ fn no_signals(order: &Order, rules: &mut Rules) -> Result<(), BackendError> {
     for pid in [order.gateway, supervisor] {
         to_them.push(only_if(0, SeccompCmpOp::Eq, u64::from(pid))?);
     }
-    for call in [
-        libc::SYS_kill,
-        libc::SYS_tgkill,
-        libc::SYS_rt_sigqueueinfo,
-        libc::SYS_rt_tgsigqueueinfo,
-    ] {
+    for call in [libc::SYS_kill, libc::SYS_tgkill, libc::SYS_rt_sigqueueinfo, libc::SYS_rt_tgsigqueueinfo] {
         rules.insert(call, to_them.clone());
     }
     // These can name a single thread, or a process for a later call.
@@ -174,21 +164,13 @@ fn no_signals(order: &Order, rules: &mut Rules) -> Result<(), BackendError> {
 
 /// A rule that holds if the lower half of this argument compares so.
 fn only_if(argument: u8, operator: SeccompCmpOp, value: u64) -> Result<SeccompRule, BackendError> {
-    SeccompRule::new(vec![SeccompCondition::new(
-        argument,
-        SeccompCmpArgLen::Dword,
-        operator,
-        value,
-    )?])
+    SeccompRule::new(vec![SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)?])
 }
 
 #[cfg(target_arch = "x86_64")]
 fn and_x32(rules: Rules) -> Rules {
     let own = X32_ONLY.map(|call| (call | X32, Vec::new()));
-    let shared: Vec<_> = rules
-        .iter()
-        .map(|(call, rules)| (call | X32, rules.clone()))
-        .collect();
+    let shared: Vec<_> = rules.iter().map(|(call, rules)| (call | X32, rules.clone())).collect();
     rules.into_iter().chain(shared).chain(own).collect()
 }
 

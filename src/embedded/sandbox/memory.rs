@@ -13,12 +13,7 @@ pub const INTERVAL: Duration = Duration::from_millis(20);
 pub fn is_above(limit_bytes: u64) -> bool {
     let processes = descendants();
     // The cheap count takes memory that a parent shares with its children more than once.
-    let total = |count: fn(u32) -> u64| {
-        processes
-            .iter()
-            .map(|pid| count(*pid))
-            .fold(0, u64::saturating_add)
-    };
+    let total = |count: fn(u32) -> u64| processes.iter().map(|pid| count(*pid)).fold(0, u64::saturating_add);
     total(resident) > limit_bytes && total(proportional) > limit_bytes
 }
 
@@ -36,12 +31,9 @@ fn children(pid: u32) -> Vec<u32> {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
         return Vec::new();
     };
-    let lists = threads
-        .flatten()
-        .filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
-    lists
-        .flat_map(|list| list.split_whitespace().flat_map(str::parse).collect::<Vec<u32>>())
-        .collect()
+    let lists =
+        threads.flatten().filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    lists.flat_map(|list| list.split_whitespace().flat_map(str::parse).collect::<Vec<u32>>()).collect()
 }
 
 /// Memory that is not a file's, counted whole in each process that uses it. proc_pid_status(5).
@@ -62,7 +54,5 @@ fn sum_of_fields(file: &str, names: [&str; 2]) -> u64 {
         words.next().filter(|name| names.contains(name))?;
         words.next()?.parse::<u64>().ok()
     });
-    fields
-        .map(|kibibytes| kibibytes.saturating_mul(1024))
-        .fold(0, u64::saturating_add)
+    fields.map(|kibibytes| kibibytes.saturating_mul(1024)).fold(0, u64::saturating_add)
 }

@@ -52,14 +52,7 @@ impl ContainerProcess {
         let pid = child.id().and_then(|pid| i32::try_from(pid).ok());
         let group = Pid::from_raw(pid.ok_or_else(|| StartError::Setup("it has no process id".to_owned()))?);
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        Ok(Self {
-            group,
-            child,
-            exit: None,
-            stdin,
-            stdout,
-            stderr,
-        })
+        Ok(Self { group, child, exit: None, stdin, stdout, stderr })
     }
 
     /// The process id.

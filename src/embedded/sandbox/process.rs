@@ -75,31 +75,16 @@ impl ContainerProcess {
         };
         let (reports, mut lifeline) = stream.map_err(failed("connect"))?.into_split();
         let order = encode(order).map_err(failed("take the order"))?;
-        lifeline
-            .write_all(&order)
-            .await
-            .map_err(failed("take the order"))?;
+        lifeline.write_all(&order).await.map_err(failed("take the order"))?;
         let mut reports = BufReader::new(reports).lines();
         let (pid, applied) = match next(&mut reports).await.map_err(failed("report the start"))? {
             Report::Started { pid, applied } => (pid, applied),
             Report::Failed(failure) => return Err(failure.into()),
             Report::Exited(_) => {
-                return Err(failed("report the start")(io::Error::other(
-                    "it reported an end first",
-                )));
+                return Err(failed("report the start")(io::Error::other("it reported an end first")));
             }
         };
-        Ok(Self {
-            pid,
-            applied,
-            reports,
-            lifeline,
-            launcher: child,
-            exit: None,
-            stdin,
-            stdout,
-            stderr,
-        })
+        Ok(Self { pid, applied, reports, lifeline, launcher: child, exit: None, stdin, stdout, stderr })
     }
 
     /// The process id on the machine.
@@ -175,13 +160,9 @@ async fn next(reports: &mut Lines<BufReader<OwnedReadHalf>>) -> io::Result<Repor
 
 fn exit(ended: Ended) -> io::Result<Exit> {
     match ended {
-        Ended {
-            out_of_memory: true, ..
-        } => Ok(Exit::OutOfMemory),
+        Ended { out_of_memory: true, .. } => Ok(Exit::OutOfMemory),
         Ended { code: Some(code), .. } => Ok(Exit::Code(code)),
-        Ended {
-            signal: Some(signal), ..
-        } => Ok(Exit::Signal(signal)),
+        Ended { signal: Some(signal), .. } => Ok(Exit::Signal(signal)),
         Ended { .. } => Err(io::Error::other("the launcher reported an end without a status")),
     }
 }

@@ -59,16 +59,10 @@ pub fn build(order: &Order) -> Result<(), Failure> {
     let mut mounts: Vec<&OrderedMount> = order.mounts.iter().collect();
     // A folder inside another one comes after it.
     mounts.sort_by_key(|ordered| ordered.path.components().count());
-    let mut access: Vec<Shown> = SYSTEM
-        .iter()
-        .chain(&ETC)
-        .map(|path| Shown::read_only(path))
-        .collect();
+    let mut access: Vec<Shown> = SYSTEM.iter().chain(&ETC).map(|path| Shown::read_only(path)).collect();
     // Mounts of their own that are the container's to write to.
-    access.extend(["/dev", "/proc", "/tmp"].map(|path| Shown {
-        path: PathBuf::from(path),
-        read_only: false,
-    }));
+    access
+        .extend(["/dev", "/proc", "/tmp"].map(|path| Shown { path: PathBuf::from(path), read_only: false }));
     if !mounts.iter().any(|ordered| ordered.path == Path::new("/tmp")) {
         tmpfs("/tmp", "mode=1777,size=64m").step("make /tmp")?;
     }
@@ -79,10 +73,7 @@ pub fn build(order: &Order) -> Result<(), Failure> {
     seal(&access)?;
     for (ordered, held) in mounts.iter().zip(held) {
         place(ordered, &held).step(format!("show the folder at `{}`", ordered.path.display()))?;
-        access.push(Shown {
-            path: ordered.path.clone(),
-            read_only: ordered.read_only,
-        });
+        access.push(Shown { path: ordered.path.clone(), read_only: ordered.read_only });
     }
     // Runtimes make a working directory that the image lacks.
     mount_point(&order.working_dir).step("make the working directory")?;
@@ -99,10 +90,7 @@ struct Shown {
 
 impl Shown {
     fn read_only(path: &str) -> Self {
-        Self {
-            path: PathBuf::from(path),
-            read_only: true,
-        }
+        Self { path: PathBuf::from(path), read_only: true }
     }
 }
 
@@ -152,14 +140,8 @@ fn mount_point(path: &Path) -> io::Result<()> {
 }
 
 fn change_root() -> Result<(), Failure> {
-    mount(
-        NOTHING,
-        "/",
-        NOTHING,
-        MsFlags::MS_REC | MsFlags::MS_PRIVATE,
-        NOTHING,
-    )
-    .step("keep mounts private")?;
+    mount(NOTHING, "/", NOTHING, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NOTHING)
+        .step("keep mounts private")?;
     tmpfs(BASE, "mode=755,size=16m").step("make a root")?;
     let old = Path::new(BASE).join(OLD.trim_start_matches('/'));
     fs::create_dir(&old).step("make a place for the old root")?;
@@ -202,13 +184,7 @@ fn show_as(source: &Path, path: &Path) -> io::Result<()> {
 }
 
 fn bind(source: &Path, path: &Path, flags: MsFlags) -> io::Result<()> {
-    Ok(mount(
-        Some(source),
-        path,
-        NOTHING,
-        MsFlags::MS_BIND | flags,
-        NOTHING,
-    )?)
+    Ok(mount(Some(source), path, NOTHING, MsFlags::MS_BIND | flags, NOTHING)?)
 }
 
 fn write_etc(order: &Order) -> io::Result<()> {
@@ -220,19 +196,10 @@ fn write_etc(order: &Order) -> io::Result<()> {
             "root:x:0:0:root:/:/sbin/nologin\nnonroot:x:{uid}:{uid}:nonroot:/tmp:/bin/sh\nnobody:x:65534:65534:nobody:/:/sbin/nologin\n"
         ),
     )?;
-    fs::write(
-        "/etc/group",
-        format!("root:x:0:\nnonroot:x:{uid}:\nnogroup:x:65534:\n"),
-    )?;
-    fs::write(
-        "/etc/nsswitch.conf",
-        "passwd: files\ngroup: files\nhosts: files\n",
-    )?;
+    fs::write("/etc/group", format!("root:x:0:\nnonroot:x:{uid}:\nnogroup:x:65534:\n"))?;
+    fs::write("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n")?;
     fs::write("/etc/hostname", format!("{hostname}\n"))?;
-    fs::write(
-        "/etc/hosts",
-        format!("127.0.0.1 localhost\n::1 localhost\n127.0.0.1 {hostname}\n"),
-    )
+    fs::write("/etc/hosts", format!("127.0.0.1 localhost\n::1 localhost\n127.0.0.1 {hostname}\n"))
 }
 
 fn make_devices() -> io::Result<()> {
@@ -261,13 +228,7 @@ fn tmpfs(path: impl AsRef<Path>, options: &str) -> io::Result<()> {
     // The folder is there already, or cannot be made, which the mount says.
     let _there = fs::create_dir(path.as_ref());
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
-    Ok(mount(
-        Some("tmpfs"),
-        path.as_ref(),
-        Some("tmpfs"),
-        flags,
-        Some(options),
-    )?)
+    Ok(mount(Some("tmpfs"), path.as_ref(), Some("tmpfs"), flags, Some(options))?)
 }
 
 /// Makes mounts read-only: those whose nearest path in the list says so.
@@ -313,9 +274,5 @@ fn flags_of(options: &str) -> MsFlags {
 
 /// Undoes the octal escapes of space, tab, newline and backslash.
 fn unescape(field: &str) -> String {
-    field
-        .replace("\\040", " ")
-        .replace("\\011", "\t")
-        .replace("\\012", "\n")
-        .replace("\\134", "\\")
+    field.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\")
 }

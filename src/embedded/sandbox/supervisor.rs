@@ -49,10 +49,8 @@ fn close_what_was_left_open() {
     let Ok(entries) = fs::read_dir("/proc/self/fd") else {
         return;
     };
-    let open: Vec<i32> = entries
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .collect();
+    let open: Vec<i32> =
+        entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
     for descriptor in open.into_iter().filter(|descriptor| *descriptor > 2) {
         // The one of the listing is closed already.
         let _closed = nix::unistd::close(descriptor);
@@ -122,9 +120,7 @@ fn become_subreaper(order: Order) -> Result<Order, Failure> {
 fn spawn_container(order: &Order) -> Result<(File, Child), Failure> {
     let memory = memfd_create("order", MFdFlags::MFD_CLOEXEC).step("make a memory file")?;
     let mut memory = File::from(memory);
-    memory
-        .write_all(&super::wire::encode(order).step("write the order")?)
-        .step("write the order")?;
+    memory.write_all(&super::wire::encode(order).step("write the order")?).step("write the order")?;
     let (status, theirs) = nix::unistd::pipe2(OFlag::O_CLOEXEC).step("make a pipe")?;
     inherit(&memory).step("pass on the order")?;
     inherit(&theirs).step("pass on the pipe")?;
@@ -157,29 +153,18 @@ fn let_go_of_streams() -> io::Result<()> {
 /// command runs, or why it does not.
 fn report_start(status: &mut File, gateway: &UnixStream, child: &Child) -> Result<(), Failure> {
     let mut text = String::new();
-    status
-        .read_to_string(&mut text)
-        .step("read the container's status")?;
+    status.read_to_string(&mut text).step("read the container's status")?;
     let mut lines = text.lines().map(serde_json::from_str::<Result<Applied, Failure>>);
     let applied = match (lines.next(), lines.next()) {
         (Some(Ok(Ok(applied))), None) => applied,
         (Some(Ok(Err(failure))), None) | (Some(Ok(Ok(_))), Some(Ok(Err(failure)))) => return Err(failure),
         _ => {
-            return Err(Failure::setup(
-                "start the container's process",
-                "it ended without a word",
-            ));
+            return Err(Failure::setup("start the container's process", "it ended without a word"));
         }
     };
     let pid = pid_of(child).step("report the start")?;
     // If the gateway is gone, the lifeline tells.
-    let _gone = send_report(
-        gateway,
-        &Report::Started {
-            pid: pid.as_raw(),
-            applied,
-        },
-    );
+    let _gone = send_report(gateway, &Report::Started { pid: pid.as_raw(), applied });
     Ok(())
 }
 
@@ -193,10 +178,7 @@ impl Deaths {
         mask.add(Signal::SIGCHLD);
         // The standard library gives children an empty mask.
         mask.thread_block()?;
-        Ok(Self(SignalFd::with_flags(
-            &mask,
-            SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK,
-        )?))
+        Ok(Self(SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?))
     }
 
     fn forget(&self) -> nix::Result<()> {
@@ -228,10 +210,7 @@ fn watch(
         }
         deaths.forget()?;
         if let Some(ended) = reap(child)? {
-            return Ok(Ended {
-                out_of_memory,
-                ..ended
-            });
+            return Ok(Ended { out_of_memory, ..ended });
         }
         if !out_of_memory && memory_bytes.is_some_and(memory::is_above) {
             child.kill()?;
@@ -259,10 +238,7 @@ fn watch(
 fn reap(child: &mut Child) -> io::Result<Option<Ended>> {
     let command = pid_of(child)?;
     loop {
-        match waitid(
-            Id::All,
-            WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT | WaitPidFlag::WNOHANG,
-        ) {
+        match waitid(Id::All, WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT | WaitPidFlag::WNOHANG) {
             Ok(WaitStatus::StillAlive) => return Ok(None),
             Ok(status) if status.pid() == Some(command) => {
                 return child.wait().map(|status| Some(ended(status)));
@@ -277,15 +253,9 @@ fn reap(child: &mut Child) -> io::Result<Option<Ended>> {
 }
 
 fn ended(status: ExitStatus) -> Ended {
-    Ended {
-        code: status.code(),
-        signal: status.signal(),
-        out_of_memory: false,
-    }
+    Ended { code: status.code(), signal: status.signal(), out_of_memory: false }
 }
 
 fn pid_of(child: &Child) -> io::Result<Pid> {
-    i32::try_from(child.id())
-        .map(Pid::from_raw)
-        .map_err(io::Error::other)
+    i32::try_from(child.id()).map(Pid::from_raw).map_err(io::Error::other)
 }

@@ -29,11 +29,7 @@ pub fn kill_all_children() {
 
 fn children() -> Vec<Pid> {
     match fs::read_to_string(format!("/proc/self/task/{}/children", std::process::id())) {
-        Ok(list) => list
-            .split_whitespace()
-            .filter_map(|pid| pid.parse().ok())
-            .map(Pid::from_raw)
-            .collect(),
+        Ok(list) => list.split_whitespace().filter_map(|pid| pid.parse().ok()).map(Pid::from_raw).collect(),
         // Kernels without CONFIG_PROC_CHILDREN.
         Err(_absent) => children_by_search(),
     }

@@ -17,10 +17,7 @@ pub struct Identity {
 impl Identity {
     /// The ones in force.
     pub fn current() -> Self {
-        Self {
-            uid: geteuid(),
-            gid: getegid(),
-        }
+        Self { uid: geteuid(), gid: getegid() }
     }
 }
 

@@ -150,10 +150,7 @@ pub enum FailureKind {
 impl Failure {
     /// The confinement could not be set up: which step, and what the kernel said.
     pub fn setup(step: impl std::fmt::Display, error: impl std::fmt::Display) -> Self {
-        Self {
-            kind: FailureKind::Setup,
-            message: format!("{step}: {error}"),
-        }
+        Self { kind: FailureKind::Setup, message: format!("{step}: {error}") }
     }
 }
 
@@ -172,14 +169,9 @@ impl<T, E: std::fmt::Display> Step<T> for Result<T, E> {
 /// An order as it goes over the wire: its length in four bytes, most significant first, then JSON.
 pub fn encode(order: &Order) -> io::Result<Vec<u8>> {
     let json = serde_json::to_vec(order)?;
-    let length = u32::try_from(json.len())
-        .ok()
-        .filter(|length| *length <= MAX_ORDER_BYTES)
-        .ok_or_else(|| {
-            io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "command and environment together are too long",
-            )
+    let length =
+        u32::try_from(json.len()).ok().filter(|length| *length <= MAX_ORDER_BYTES).ok_or_else(|| {
+            io::Error::new(io::ErrorKind::InvalidInput, "command and environment together are too long")
         })?;
     let mut bytes = length.to_be_bytes().to_vec();
     bytes.extend(json);
@@ -192,10 +184,7 @@ pub fn read_order(from: &mut impl Read) -> io::Result<Order> {
     from.read_exact(&mut length)?;
     let length = u32::from_be_bytes(length);
     if length > MAX_ORDER_BYTES {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            "the order is too long",
-        ));
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "the order is too long"));
     }
     let mut json = Vec::new();
     from.take(u64::from(length)).read_to_end(&mut json)?;

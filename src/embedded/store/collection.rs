@@ -81,16 +81,8 @@ struct Inner<K> {
 
 impl<K: Kind> Collection<K> {
     pub(super) fn new(version: &Arc<AtomicU64>) -> Self {
-        let inner = Inner {
-            objects: BTreeMap::new(),
-            history: VecDeque::new(),
-            forgotten: 0,
-        };
-        Self {
-            version: Arc::clone(version),
-            inner: Mutex::new(inner),
-            changed: watch::Sender::new(0),
-        }
+        let inner = Inner { objects: BTreeMap::new(), history: VecDeque::new(), forgotten: 0 };
+        Self { version: Arc::clone(version), inner: Mutex::new(inner), changed: watch::Sender::new(0) }
     }
 
     /// Adds an object, and fills in its `uid` where it has none, `creationTimestamp` and `resourceVersion`.
@@ -100,10 +92,7 @@ impl<K: Kind> Collection<K> {
     pub fn create(&self, mut object: K) -> Result<Arc<K>, AlreadyExists> {
         let mut inner = self.lock();
         let meta = object.metadata_mut();
-        let key = (
-            meta.namespace.clone().unwrap_or_default(),
-            meta.name.clone().unwrap_or_default(),
-        );
+        let key = (meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default());
         if inner.objects.contains_key(&key) {
             return Err(AlreadyExists);
         }
@@ -115,10 +104,7 @@ impl<K: Kind> Collection<K> {
     /// The object of that name.
     #[must_use]
     pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<K>> {
-        self.lock()
-            .objects
-            .get(&(namespace.to_owned(), name.to_owned()))
-            .cloned()
+        self.lock().objects.get(&(namespace.to_owned(), name.to_owned())).cloned()
     }
 
     /// All objects, of one namespace or of all, and the version at which this is the truth.
@@ -126,12 +112,7 @@ impl<K: Kind> Collection<K> {
     pub fn list(&self, namespace: Option<&str>) -> (Vec<Arc<K>>, u64) {
         let inner = self.lock();
         let wanted = |key: &(String, String)| namespace.is_none_or(|ns| key.0 == ns);
-        let items = inner
-            .objects
-            .iter()
-            .filter(|(key, _)| wanted(key))
-            .map(|(_, o)| Arc::clone(o))
-            .collect();
+        let items = inner.objects.iter().filter(|(key, _)| wanted(key)).map(|(_, o)| Arc::clone(o)).collect();
         (items, self.version.load(Ordering::SeqCst))
     }
 
@@ -146,11 +127,7 @@ impl<K: Kind> Collection<K> {
     ) -> Option<Arc<K>> {
         let mut inner = self.lock();
         let key = (namespace.to_owned(), name.to_owned());
-        let before = inner
-            .objects
-            .get(&key)
-            .filter(|o| o.metadata().uid.as_deref() == Some(uid))
-            .cloned()?;
+        let before = inner.objects.get(&key).filter(|o| o.metadata().uid.as_deref() == Some(uid)).cloned()?;
         let mut object = K::clone(&before);
         if !change(&mut object) {
             return Some(before);
@@ -162,21 +139,13 @@ impl<K: Kind> Collection<K> {
     pub fn remove(&self, namespace: &str, name: &str, uid: &str) -> Option<Arc<K>> {
         let mut inner = self.lock();
         let key = (namespace.to_owned(), name.to_owned());
-        let before = inner
-            .objects
-            .get(&key)
-            .filter(|o| o.metadata().uid.as_deref() == Some(uid))
-            .cloned()?;
+        let before = inner.objects.get(&key).filter(|o| o.metadata().uid.as_deref() == Some(uid)).cloned()?;
         inner.objects.remove(&key);
         let mut last = K::clone(&before);
         let version = self.next(&mut last);
         let last = Arc::new(last);
-        let change = Change {
-            version,
-            kind: ChangeKind::Deleted,
-            object: Arc::clone(&last),
-            previous: Some(before),
-        };
+        let change =
+            Change { version, kind: ChangeKind::Deleted, object: Arc::clone(&last), previous: Some(before) };
         self.remember(&mut inner, change);
         Some(last)
     }
@@ -188,21 +157,14 @@ impl<K: Kind> Collection<K> {
     pub fn since(&self, version: u64) -> Result<Vec<Change<K>>, TooOld> {
         let inner = self.lock();
         if version < inner.forgotten {
-            return Err(TooOld {
-                oldest: inner.forgotten,
-            });
+            return Err(TooOld { oldest: inner.forgotten });
         }
-        Ok(inner
-            .history
-            .iter()
-            .rev()
-            .take_while(|c| c.version > version)
-            .cloned()
-            .collect::<Vec<_>>())
-        .map(|mut changes| {
-            changes.reverse();
-            changes
-        })
+        Ok(inner.history.iter().rev().take_while(|c| c.version > version).cloned().collect::<Vec<_>>()).map(
+            |mut changes| {
+                changes.reverse();
+                changes
+            },
+        )
     }
 
     /// The newest version of the whole store.
@@ -227,20 +189,8 @@ impl<K: Kind> Collection<K> {
         let version = self.next(&mut object);
         let object = Arc::new(object);
         inner.objects.insert(key, Arc::clone(&object));
-        let kind = if previous.is_some() {
-            ChangeKind::Modified
-        } else {
-            ChangeKind::Added
-        };
-        self.remember(
-            inner,
-            Change {
-                version,
-                kind,
-                object: Arc::clone(&object),
-                previous,
-            },
-        );
+        let kind = if previous.is_some() { ChangeKind::Modified } else { ChangeKind::Added };
+        self.remember(inner, Change { version, kind, object: Arc::clone(&object), previous });
         object
     }
 

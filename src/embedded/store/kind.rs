@@ -33,12 +33,7 @@ impl Kind for Namespace {
 
     fn field(&self, path: &str) -> Option<String> {
         match path {
-            "status.phase" => Some(
-                self.status
-                    .as_ref()
-                    .and_then(|s| s.phase.clone())
-                    .unwrap_or_default(),
-            ),
+            "status.phase" => Some(self.status.as_ref().and_then(|s| s.phase.clone()).unwrap_or_default()),
             _ => None,
         }
     }
@@ -119,13 +114,9 @@ impl Kind for Job {
 
     fn field(&self, path: &str) -> Option<String> {
         match path {
-            "status.successful" => Some(
-                self.status
-                    .as_ref()
-                    .and_then(|s| s.succeeded)
-                    .unwrap_or_default()
-                    .to_string(),
-            ),
+            "status.successful" => {
+                Some(self.status.as_ref().and_then(|s| s.succeeded).unwrap_or_default().to_string())
+            }
             _ => None,
         }
     }

@@ -14,11 +14,7 @@ use crate::plan::PlannedFile;
 const MTIME: u64 = 1_767_225_600;
 
 fn file(path: &str, mode: u32, content: &[u8]) -> PlannedFile {
-    PlannedFile {
-        path: path.to_owned(),
-        mode,
-        content: Bytes::copy_from_slice(content),
-    }
+    PlannedFile { path: path.to_owned(), mode, content: Bytes::copy_from_slice(content) }
 }
 
 fn bytes(files: &[PlannedFile]) -> Vec<u8> {
@@ -26,11 +22,7 @@ fn bytes(files: &[PlannedFile]) -> Vec<u8> {
 }
 
 fn names(unpacked: &Unpacked) -> Vec<&str> {
-    unpacked
-        .artifacts
-        .iter()
-        .map(|artifact| artifact.name.as_str())
-        .collect()
+    unpacked.artifacts.iter().map(|artifact| artifact.name.as_str()).collect()
 }
 
 /// An archive of entries that [`pack`] would never write. The name goes into the header unchecked.
@@ -60,12 +52,8 @@ fn the_systems_tar_unpacks_what_was_packed() {
         file("ünï.txt", 0o666, b"y"),
     ];
     let dir = tempfile::tempdir().unwrap();
-    let mut tar = Command::new("tar")
-        .args(["-xopf", "-", "-C"])
-        .arg(dir.path())
-        .stdin(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut tar =
+        Command::new("tar").args(["-xopf", "-", "-C"]).arg(dir.path()).stdin(Stdio::piped()).spawn().unwrap();
     io::Write::write_all(&mut tar.stdin.take().unwrap(), &bytes(&files)).unwrap();
     assert!(tar.wait().unwrap().success());
     for file in &files {
@@ -87,12 +75,8 @@ fn what_the_systems_tar_packs_is_unpacked() {
     }
     std::os::unix::fs::symlink("/etc/passwd", dir.path().join("link")).unwrap();
     for format in ["--format=gnu", "--format=pax"] {
-        let output = Command::new("tar")
-            .args(["-cf", "-", format, "-C"])
-            .arg(dir.path())
-            .arg(".")
-            .output()
-            .unwrap();
+        let output =
+            Command::new("tar").args(["-cf", "-", format, "-C"]).arg(dir.path()).arg(".").output().unwrap();
         let unpacked = unpack(output.stdout.as_slice(), &[], 1000);
         assert_eq!(unpacked.problem, None, "{format}");
         assert_eq!(names(&unpacked), [long.as_str(), "empty", "out.txt"], "{format}");

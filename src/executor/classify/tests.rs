@@ -36,10 +36,7 @@ fn container(name: &str, state: Value) -> Value {
 }
 
 fn main(state: Value) -> Value {
-    json!([
-        container("main", state),
-        container("helper", json!({ "running": {} }))
-    ])
+    json!([container("main", state), container("helper", json!({ "running": {} }))])
 }
 
 fn waiting(reason: &str, message: &str) -> Value {
@@ -65,12 +62,7 @@ fn rows() -> Vec<(&'static str, Pod, Expected)> {
             json!({ "phase": "Pending", "containerStatuses": main(waiting("ErrImagePull", message)) }),
         )
     };
-    let ended = |state: Value| {
-        pod(
-            none(),
-            json!({ "phase": "Running", "containerStatuses": main(state) }),
-        )
-    };
+    let ended = |state: Value| pod(none(), json!({ "phase": "Running", "containerStatuses": main(state) }));
     let disrupted = |reason: &str, state: Value| {
         pod(
             json!({ "deletionTimestamp": LATER, "deletionGracePeriodSeconds": 0 }),
@@ -83,11 +75,7 @@ fn rows() -> Vec<(&'static str, Pod, Expected)> {
     };
     let scheduled = condition("PodScheduled", "True", "", LATER);
     vec![
-        (
-            "new",
-            pod(none(), json!({ "phase": "Pending" })),
-            E::Starting(Progress::Created),
-        ),
+        ("new", pod(none(), json!({ "phase": "Pending" })), E::Starting(Progress::Created)),
         (
             "unschedulable",
             pod(
@@ -239,21 +227,9 @@ fn rows() -> Vec<(&'static str, Pod, Expected)> {
             ),
             E::Running,
         ),
-        (
-            "exit 0",
-            ended(exit(0, "Completed")),
-            E::Ended(Status::Succeeded, None, 0),
-        ),
-        (
-            "exit 3",
-            ended(exit(3, "Error")),
-            E::Ended(Status::Failed, None, 3),
-        ),
-        (
-            "killed",
-            ended(exit(137, "Error")),
-            E::Ended(Status::Failed, None, 137),
-        ),
+        ("exit 0", ended(exit(0, "Completed")), E::Ended(Status::Succeeded, None, 0)),
+        ("exit 3", ended(exit(3, "Error")), E::Ended(Status::Failed, None, 3)),
+        ("killed", ended(exit(137, "Error")), E::Ended(Status::Failed, None, 137)),
         (
             "out of memory",
             ended(exit(137, "OOMKilled")),
@@ -396,26 +372,14 @@ fn every_status_has_its_class() {
     for (name, pod, expected) in rows() {
         let found = match classify(&pod) {
             Phase::Starting(progress) => Expected::Starting(progress),
-            Phase::Stuck(Stuck {
-                reason,
-                patience,
-                message,
-            }) => {
+            Phase::Stuck(Stuck { reason, patience, message }) => {
                 assert!(!message.is_empty(), "{name}: no message");
                 Expected::Stuck(reason, patience)
             }
             Phase::AwaitingFiles => Expected::AwaitingFiles,
             Phase::Running => Expected::Running,
-            Phase::Ended(Ended {
-                status,
-                reason,
-                exit_code,
-                message,
-            }) => {
-                assert!(
-                    reason.is_none() || !message.is_empty(),
-                    "{name}: a reason without a message"
-                );
+            Phase::Ended(Ended { status, reason, exit_code, message }) => {
+                assert!(reason.is_none() || !message.is_empty(), "{name}: a reason without a message");
                 Expected::Ended(status, reason, exit_code)
             }
         };
@@ -429,13 +393,8 @@ fn a_message_names_the_image_and_the_cause() {
         json!({}),
         json!({ "phase": "Pending", "containerStatuses": main(waiting("ErrImagePull", "app:1: not found")) }),
     );
-    let Phase::Stuck(stuck) = classify(&pod) else {
-        panic!("not stuck")
-    };
-    assert_eq!(
-        stuck.message,
-        "the image `app:1` cannot be pulled: app:1: not found"
-    );
+    let Phase::Stuck(stuck) = classify(&pod) else { panic!("not stuck") };
+    assert_eq!(stuck.message, "the image `app:1` cannot be pulled: app:1: not found");
 }
 
 #[test]

@@ -43,9 +43,7 @@ impl AllowedImages {
             listed.sort_unstable();
             listed.dedup();
         }
-        Self {
-            by_name: Arc::new(by_name),
-        }
+        Self { by_name: Arc::new(by_name) }
     }
 
     /// Whether nothing is listed.
@@ -63,12 +61,8 @@ impl AllowedImages {
     /// Every listed reference, shortened as a person would write it (`busybox:1.36`), sorted.
     #[must_use]
     pub fn listing(&self) -> Vec<String> {
-        let mut listing: Vec<String> = self
-            .by_name
-            .values()
-            .flatten()
-            .map(ImageReference::familiar)
-            .collect();
+        let mut listing: Vec<String> =
+            self.by_name.values().flatten().map(ImageReference::familiar).collect();
         listing.sort_unstable();
         listing
     }
@@ -76,9 +70,7 @@ impl AllowedImages {
     /// Whether exactly this reference is listed.
     #[must_use]
     pub fn contains(&self, reference: &ImageReference) -> bool {
-        self.by_name
-            .get(reference.short_name())
-            .is_some_and(|listed| listed.binary_search(reference).is_ok())
+        self.by_name.get(reference.short_name()).is_some_and(|listed| listed.binary_search(reference).is_ok())
     }
 
     /// The reference that `requested` stands for.
@@ -101,25 +93,14 @@ impl AllowedImages {
                 Some(several) => return Err(ambiguous(requested, several)),
             }
         };
-        Ok(ResolvedImage {
-            requested: requested.to_owned(),
-            reference,
-        })
+        Ok(ResolvedImage { requested: requested.to_owned(), reference })
     }
 }
 
 fn ambiguous(requested: &str, several: &[ImageReference]) -> Reason {
-    let named: Vec<String> = several
-        .iter()
-        .take(MAX_CANDIDATES)
-        .map(ImageReference::familiar)
-        .collect();
+    let named: Vec<String> = several.iter().take(MAX_CANDIDATES).map(ImageReference::familiar).collect();
     let more = several.len().saturating_sub(named.len());
-    let rest = if more == 0 {
-        String::new()
-    } else {
-        format!(" and {more} more")
-    };
+    let rest = if more == 0 { String::new() } else { format!(" and {more} more") };
     Reason::new(
         "image.ambiguous",
         format!(

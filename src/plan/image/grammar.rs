@@ -83,9 +83,7 @@ fn is_path_component(text: &str) -> bool {
     let ends_well = |b: Option<u8>| b.is_some_and(alphanumeric);
     ends_well(text.bytes().next())
         && ends_well(text.bytes().next_back())
-        && text
-            .split(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
-            .all(is_separator)
+        && text.split(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit()).all(is_separator)
 }
 
 /// What may stand between two runs of letters and digits; empty is between two neighbours of one run.

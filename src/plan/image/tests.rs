@@ -32,22 +32,10 @@ fn every_spelling_of_an_image_has_one_normal_form() {
                 "DOCKER.io/busybox",
             ],
         ),
-        (
-            "docker.io/library/busybox:1.36",
-            vec!["busybox:1.36", "docker.io/library/busybox:1.36"],
-        ),
-        (
-            "docker.io/bitnami/kubectl:1",
-            vec!["bitnami/kubectl:1", "index.docker.io/bitnami/kubectl:1"],
-        ),
-        (
-            "docker.io/library/a/b:latest",
-            vec!["library/a/b", "docker.io/library/a/b"],
-        ),
-        (
-            "localhost/app:latest",
-            vec!["localhost/app", "LOCALHOST/app:latest"],
-        ),
+        ("docker.io/library/busybox:1.36", vec!["busybox:1.36", "docker.io/library/busybox:1.36"]),
+        ("docker.io/bitnami/kubectl:1", vec!["bitnami/kubectl:1", "index.docker.io/bitnami/kubectl:1"]),
+        ("docker.io/library/a/b:latest", vec!["library/a/b", "docker.io/library/a/b"]),
+        ("localhost/app:latest", vec!["localhost/app", "LOCALHOST/app:latest"]),
         ("localhost:5000/app:v1", vec!["localhost:5000/app:v1"]),
         ("host:5000/app:latest", vec!["host:5000/app"]),
         ("ghcr.io/a/b:1", vec!["ghcr.io/a/b:1", "GHCR.IO/a/b:1"]),
@@ -216,11 +204,7 @@ fn what_is_no_reference_is_refused() {
         let Err(reason) = parsed else {
             panic!("{text:?} parsed as {parsed:?}");
         };
-        assert_eq!(
-            (reason.code.as_str(), reason.field.as_str()),
-            ("image.invalid", "/image"),
-            "{text:?}"
-        );
+        assert_eq!((reason.code.as_str(), reason.field.as_str()), ("image.invalid", "/image"), "{text:?}");
         assert!(!reason.hint.is_empty(), "{text:?}");
         assert!(!reason.message.chars().any(char::is_control), "{text:?}");
         assert!(reason.message.len() < 400, "{text:?}");
@@ -256,15 +240,9 @@ fn the_longest_parts_are_taken() {
 #[test]
 fn a_short_name_stands_for_the_one_listed_reference() {
     let images = allowed(&["busybox:1.36", "ghcr.io/astral-sh/uv:0.5", "busybox:1.36"]);
-    assert_eq!(
-        images.resolve("busybox").unwrap().reference.key(),
-        "docker.io/library/busybox:1.36"
-    );
+    assert_eq!(images.resolve("busybox").unwrap().reference.key(), "docker.io/library/busybox:1.36");
     let uv = images.resolve("uv").unwrap();
-    assert_eq!(
-        (uv.requested.as_str(), uv.reference.key().as_str()),
-        ("uv", "ghcr.io/astral-sh/uv:0.5")
-    );
+    assert_eq!((uv.requested.as_str(), uv.reference.key().as_str()), ("uv", "ghcr.io/astral-sh/uv:0.5"));
     assert_eq!(images.len(), 2);
 }
 
@@ -281,10 +259,7 @@ fn what_was_written_in_full_is_never_exchanged() {
         ("python-evil", "docker.io/library/python-evil:latest"),
         ("pytho", "docker.io/library/pytho:latest"),
         ("astral-sh/uv:0.5", "docker.io/astral-sh/uv:0.5"),
-        (
-            "ghcr.io.evil.com/astral-sh/uv:0.5",
-            "ghcr.io.evil.com/astral-sh/uv:0.5",
-        ),
+        ("ghcr.io.evil.com/astral-sh/uv:0.5", "ghcr.io.evil.com/astral-sh/uv:0.5"),
     ];
     for (requested, normal) in rows {
         let resolved = images.resolve(requested).unwrap().reference;
@@ -293,16 +268,8 @@ fn what_was_written_in_full_is_never_exchanged() {
     }
     let pinned = format!("python@{SHA256}");
     assert!(!images.contains(&images.resolve(&pinned).unwrap().reference));
-    for listed in [
-        "python",
-        "python:3.12-slim",
-        "docker.io/library/python:3.12-slim",
-        "uv",
-    ] {
-        assert!(
-            images.contains(&images.resolve(listed).unwrap().reference),
-            "{listed}"
-        );
+    for listed in ["python", "python:3.12-slim", "docker.io/library/python:3.12-slim", "uv"] {
+        assert!(images.contains(&images.resolve(listed).unwrap().reference), "{listed}");
     }
 }
 
@@ -310,10 +277,7 @@ fn what_was_written_in_full_is_never_exchanged() {
 fn a_short_name_of_several_is_refused_with_the_candidates() {
     let images = allowed(&["python:3.12-slim", "ghcr.io/x/python:3", "python:3.11"]);
     let reason = images.resolve("python").unwrap_err();
-    assert_eq!(
-        (reason.code.as_str(), reason.field.as_str()),
-        ("image.ambiguous", "/image")
-    );
+    assert_eq!((reason.code.as_str(), reason.field.as_str()), ("image.ambiguous", "/image"));
     for candidate in ["python:3.12-slim", "ghcr.io/x/python:3", "python:3.11"] {
         assert!(reason.message.contains(candidate), "{}", reason.message);
     }
@@ -322,35 +286,20 @@ fn a_short_name_of_several_is_refused_with_the_candidates() {
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     let reason = allowed(&many).resolve("app").unwrap_err();
     assert_eq!(reason.message.matches("app:").count(), 10, "{}", reason.message);
-    assert!(
-        reason.message.contains("25") && reason.message.ends_with("and 15 more"),
-        "{}",
-        reason.message
-    );
+    assert!(reason.message.contains("25") && reason.message.ends_with("and 15 more"), "{}", reason.message);
 }
 
 #[test]
 fn an_invalid_name_is_refused_before_any_listing_is_asked() {
     for text in ["", "BusyBox", "bu\u{455}ybox", " busybox"] {
-        assert_eq!(
-            allowed(&["busybox:1.36"]).resolve(text).unwrap_err().code,
-            "image.invalid",
-            "{text:?}"
-        );
+        assert_eq!(allowed(&["busybox:1.36"]).resolve(text).unwrap_err().code, "image.invalid", "{text:?}");
     }
 }
 
 #[test]
 fn the_listing_is_sorted_and_familiar() {
-    let images = allowed(&[
-        "python:3.12-slim",
-        "docker.io/library/busybox:1.36",
-        "ghcr.io/a/zsh:1",
-    ]);
-    assert_eq!(
-        images.listing(),
-        ["busybox:1.36", "ghcr.io/a/zsh:1", "python:3.12-slim"]
-    );
+    let images = allowed(&["python:3.12-slim", "docker.io/library/busybox:1.36", "ghcr.io/a/zsh:1"]);
+    assert_eq!(images.listing(), ["busybox:1.36", "ghcr.io/a/zsh:1", "python:3.12-slim"]);
     assert!(AllowedImages::default().is_empty());
 }
 
@@ -365,10 +314,8 @@ fn any_reference() -> impl Strategy<Value = String> {
         Just("[::1]:5000".to_owned()),
     ]);
     let component = "[a-z0-9]{1,6}((\\.|_|__|-{1,3})[a-z0-9]{1,4}){0,2}";
-    let path = prop::collection::vec(
-        prop_oneof![component.boxed(), Just("library".to_owned()).boxed()],
-        1..4,
-    );
+    let path =
+        prop::collection::vec(prop_oneof![component.boxed(), Just("library".to_owned()).boxed()], 1..4);
     let tag = prop::option::of("[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,12}");
     let digest = prop::option::of(prop_oneof!["sha256:[0-9a-f]{64}", "sha512:[0-9a-f]{128}"]);
     (registry, path, tag, digest).prop_map(|(registry, path, tag, digest)| {

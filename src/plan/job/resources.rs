@@ -10,22 +10,15 @@ use crate::schema::RequestedLimits;
 pub(super) fn of(limits: &RequestedLimits, settings: &JobSettings) -> Result<JobResources, Vec<Reason>> {
     let mut reasons = Vec::new();
     let cpu = limits.cpu.as_deref().map(quantity::cpu_millis).transpose();
-    let cpu = keep(
-        cpu.map_err(|error| Some(reason(&error, "cpu", "500m"))),
-        &mut reasons,
-    );
+    let cpu = keep(cpu.map_err(|error| Some(reason(&error, "cpu", "500m"))), &mut reasons);
     let memory = limits.memory.as_deref().map(quantity::memory_bytes).transpose();
-    let memory = keep(
-        memory.map_err(|error| Some(reason(&error, "memory", "256Mi"))),
-        &mut reasons,
-    );
+    let memory = keep(memory.map_err(|error| Some(reason(&error, "memory", "256Mi"))), &mut reasons);
     let (Some(cpu), Some(memory)) = (cpu, memory) else {
         return Err(reasons);
     };
     Ok(JobResources {
-        cpu_request_millis: cpu.map_or(settings.default_cpu_millis, |limit| {
-            limit.min(settings.default_cpu_millis)
-        }),
+        cpu_request_millis: cpu
+            .map_or(settings.default_cpu_millis, |limit| limit.min(settings.default_cpu_millis)),
         memory_request_bytes: memory.unwrap_or(settings.default_memory_bytes),
         cpu_limit_millis: cpu,
         memory_limit_bytes: memory,

@@ -29,10 +29,7 @@ pub(super) fn seal(manifest: &Job, profile: PodProfile) -> Result<Seal, Reason> 
     if json.len() > MAX_MANIFEST_BYTES {
         return Err(Reason::new(
             "plan.too_large",
-            format!(
-                "the job's manifest has {} bytes, more than {MAX_MANIFEST_BYTES}",
-                json.len()
-            ),
+            format!("the job's manifest has {} bytes, more than {MAX_MANIFEST_BYTES}", json.len()),
             "",
             "put long arguments and environment values into files",
         ));
@@ -47,19 +44,13 @@ pub(super) fn seal(manifest: &Job, profile: PodProfile) -> Result<Seal, Reason> 
     if !violated.is_empty() {
         return Err(Reason::new(
             "plan.pod_security",
-            format!(
-                "the job's pod would violate Pod Security {level}: {}",
-                violated.join(", ")
-            ),
+            format!("the job's pod would violate Pod Security {level}: {}", violated.join(", ")),
             "",
             "the operator must correct the user and the pod profile that are configured",
         ));
     }
     redact_env(&mut view);
-    Ok(Seal {
-        view,
-        sha256: hex::encode(Sha256::digest(&json)),
-    })
+    Ok(Seal { view, sha256: hex::encode(Sha256::digest(&json)) })
 }
 
 /// Replaces the value of every entry of every `env` list.

@@ -35,9 +35,7 @@ fn planned(job: &RunJob) -> JobPlan {
 }
 
 fn refused(job: &RunJob) -> Vec<Reason> {
-    plan(DecisionId::mint(), job, &settings(), &AllowedImages::default())
-        .unwrap_err()
-        .reasons
+    plan(DecisionId::mint(), job, &settings(), &AllowedImages::default()).unwrap_err().reasons
 }
 
 fn json_of(plan: &JobPlan) -> Value {
@@ -53,10 +51,7 @@ fn the_reference_servers_example_requests_no_more_than_its_limits() {
             content: Bytes::from_static(b"print()"),
             mode: None,
         }],
-        limits: RequestedLimits {
-            cpu: Some("500m".to_owned()),
-            memory: Some("256Mi".to_owned()),
-        },
+        limits: RequestedLimits { cpu: Some("500m".to_owned()), memory: Some("256Mi".to_owned()) },
         timeout_s: Some(30),
         ..call()
     };
@@ -87,10 +82,7 @@ fn requests_are_the_defaults_and_never_above_limits() {
     ];
     for (cpu, memory, cpu_request, memory_request) in rows {
         let job = RunJob {
-            limits: RequestedLimits {
-                cpu: cpu.map(str::to_owned),
-                memory: memory.map(str::to_owned),
-            },
+            limits: RequestedLimits { cpu: cpu.map(str::to_owned), memory: memory.map(str::to_owned) },
             ..call()
         };
         let plan = planned(&job);
@@ -107,24 +99,15 @@ fn every_fault_of_a_call_is_named_at_once() {
     let job = RunJob {
         image: "Bad Image".to_owned(),
         command: vec![String::new()],
-        files: vec![InputFile {
-            path: "../x".to_owned(),
-            content: Bytes::new(),
-            mode: Some("9".to_owned()),
-        }],
+        files: vec![InputFile { path: "../x".to_owned(), content: Bytes::new(), mode: Some("9".to_owned()) }],
         env: BTreeMap::from([("1".to_owned(), String::new())]),
-        limits: RequestedLimits {
-            cpu: Some("1K".to_owned()),
-            memory: Some("0".to_owned()),
-        },
+        limits: RequestedLimits { cpu: Some("1K".to_owned()), memory: Some("0".to_owned()) },
         timeout_s: Some(u64::MAX),
         workdir: Some("/".to_owned()),
     };
     let reasons = refused(&job);
-    let named: Vec<(&str, &str)> = reasons
-        .iter()
-        .map(|reason| (reason.code.as_str(), reason.field.as_str()))
-        .collect();
+    let named: Vec<(&str, &str)> =
+        reasons.iter().map(|reason| (reason.code.as_str(), reason.field.as_str())).collect();
     assert_eq!(
         named,
         [
@@ -139,11 +122,7 @@ fn every_fault_of_a_call_is_named_at_once() {
             ("limits.invalid", "/limits/memory"),
         ]
     );
-    assert!(
-        reasons
-            .iter()
-            .all(|reason| !reason.hint.is_empty() && !reason.message.is_empty())
-    );
+    assert!(reasons.iter().all(|reason| !reason.hint.is_empty() && !reason.message.is_empty()));
 }
 
 #[test]
@@ -152,33 +131,17 @@ fn settings_that_cannot_be_used_refuse_every_call() {
         let mut settings = settings();
         change(&mut settings);
         let refusal = plan(DecisionId::mint(), &call(), &settings, &AllowedImages::default()).unwrap_err();
-        refusal
-            .reasons
-            .into_iter()
-            .map(|reason| reason.code)
-            .collect::<Vec<_>>()
+        refusal.reasons.into_iter().map(|reason| reason.code).collect::<Vec<_>>()
     };
-    assert_eq!(
-        with(|settings| settings.helper_image = "Bad".to_owned()),
-        ["plan.helper_image"]
-    );
+    assert_eq!(with(|settings| settings.helper_image = "Bad".to_owned()), ["plan.helper_image"]);
     assert_eq!(with(|settings| settings.user = 0), ["plan.pod_security"]);
-    assert_eq!(
-        with(|settings| settings.default_timeout_s = u64::MAX),
-        ["timeout.invalid"]
-    );
+    assert_eq!(with(|settings| settings.default_timeout_s = u64::MAX), ["timeout.invalid"]);
 }
 
 #[test]
 fn a_manifest_that_no_api_server_takes_is_refused() {
-    let job = RunJob {
-        command: vec!["a".repeat(100_000); 11],
-        ..call()
-    };
-    assert_eq!(
-        refused(&job).first().map(|reason| reason.code.as_str()),
-        Some("plan.too_large")
-    );
+    let job = RunJob { command: vec!["a".repeat(100_000); 11], ..call() };
+    assert_eq!(refused(&job).first().map(|reason| reason.code.as_str()), Some("plan.too_large"));
 }
 
 #[test]
@@ -190,25 +153,17 @@ fn the_digest_is_of_the_bytes_that_are_sent() {
 
 #[test]
 fn the_view_holds_no_environment_value_and_is_otherwise_the_manifest() {
-    let job = RunJob {
-        env: BTreeMap::from([("TOKEN".to_owned(), "s3cret".to_owned())]),
-        ..call()
-    };
+    let job = RunJob { env: BTreeMap::from([("TOKEN".to_owned(), "s3cret".to_owned())]), ..call() };
     let plan = planned(&job);
     let view = plan.manifest_view().clone();
     assert!(!view.to_string().contains("s3cret"));
     let env = view.pointer("/spec/template/spec/containers/0/env").unwrap();
     // `printf %s s3cret | sha256sum`
     let digest = "1ec1c26b50d5d3c58d9583181af8076655fe00756bf7285940ba3670f99fcba0";
-    assert_eq!(
-        env[1],
-        json!({ "name": "TOKEN", "value": { "sha256": digest, "len": 6 } })
-    );
+    assert_eq!(env[1], json!({ "name": "TOKEN", "value": { "sha256": digest, "len": 6 } }));
 
     let without_env = |mut manifest: Value| {
-        *manifest
-            .pointer_mut("/spec/template/spec/containers/0/env")
-            .unwrap() = Value::Null;
+        *manifest.pointer_mut("/spec/template/spec/containers/0/env").unwrap() = Value::Null;
         manifest
     };
     assert_eq!(without_env(view), without_env(json_of(&plan)));
@@ -219,11 +174,7 @@ fn what_the_policy_reads_is_what_was_planned() {
     let job = RunJob {
         env: BTreeMap::from([("B".to_owned(), "2".to_owned()), ("A".to_owned(), "1".to_owned())]),
         files: vec![
-            InputFile {
-                path: "a".to_owned(),
-                content: Bytes::from_static(b"12345"),
-                mode: None,
-            },
+            InputFile { path: "a".to_owned(), content: Bytes::from_static(b"12345"), mode: None },
             InputFile {
                 path: "b".to_owned(),
                 content: Bytes::from_static(b"678"),

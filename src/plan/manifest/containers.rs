@@ -79,11 +79,7 @@ fn env(caller: &BTreeMap<String, String>) -> Vec<EnvVar> {
     let mut all = BTreeMap::from([home]);
     all.extend(caller.iter().map(|(name, value)| (name.clone(), value.clone())));
     all.into_iter()
-        .map(|(name, value)| EnvVar {
-            name,
-            value: Some(literal(&value)),
-            value_from: None,
-        })
+        .map(|(name, value)| EnvVar { name, value: Some(literal(&value)), value_from: None })
         .collect()
 }
 
@@ -93,38 +89,20 @@ fn main_resources(parts: &Parts<'_>) -> ResourceRequirements {
     requests.insert("cpu".to_owned(), cpu_quantity(wanted.cpu_request_millis));
     requests.insert("memory".to_owned(), memory_quantity(wanted.memory_request_bytes));
     let mut limits = amounts(&[("ephemeral-storage", volumes::MAIN_STORAGE_LIMIT)]);
-    limits.extend(
-        wanted
-            .cpu_limit_millis
-            .map(|millis| ("cpu".to_owned(), cpu_quantity(millis))),
-    );
-    limits.extend(
-        wanted
-            .memory_limit_bytes
-            .map(|bytes| ("memory".to_owned(), memory_quantity(bytes))),
-    );
-    ResourceRequirements {
-        requests: Some(requests),
-        limits: Some(limits),
-        claims: None,
-    }
+    limits.extend(wanted.cpu_limit_millis.map(|millis| ("cpu".to_owned(), cpu_quantity(millis))));
+    limits.extend(wanted.memory_limit_bytes.map(|bytes| ("memory".to_owned(), memory_quantity(bytes))));
+    ResourceRequirements { requests: Some(requests), limits: Some(limits), claims: None }
 }
 
 fn amounts(amounts: &[(&str, &str)]) -> BTreeMap<String, Quantity> {
-    amounts
-        .iter()
-        .map(|(name, amount)| ((*name).to_owned(), Quantity((*amount).to_owned())))
-        .collect()
+    amounts.iter().map(|(name, amount)| ((*name).to_owned(), Quantity((*amount).to_owned()))).collect()
 }
 
 fn security_context(read_only_root: Option<bool>) -> SecurityContext {
     SecurityContext {
         allow_privilege_escalation: Some(false),
         read_only_root_filesystem: read_only_root,
-        capabilities: Some(Capabilities {
-            drop: Some(vec!["ALL".to_owned()]),
-            add: None,
-        }),
+        capabilities: Some(Capabilities { drop: Some(vec!["ALL".to_owned()]), add: None }),
         ..SecurityContext::default()
     }
 }

@@ -48,18 +48,11 @@ pub(super) fn helper_mounts(workdir: &str) -> Vec<VolumeMount> {
 fn empty_dir(name: &str, size: &str) -> Volume {
     Volume {
         name: name.to_owned(),
-        empty_dir: Some(EmptyDirVolumeSource {
-            medium: None,
-            size_limit: Some(Quantity(size.to_owned())),
-        }),
+        empty_dir: Some(EmptyDirVolumeSource { medium: None, size_limit: Some(Quantity(size.to_owned())) }),
         ..Volume::default()
     }
 }
 
 fn mount(name: &str, path: &str) -> VolumeMount {
-    VolumeMount {
-        name: name.to_owned(),
-        mount_path: path.to_owned(),
-        ..VolumeMount::default()
-    }
+    VolumeMount { name: name.to_owned(), mount_path: path.to_owned(), ..VolumeMount::default() }
 }

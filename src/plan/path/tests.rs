@@ -7,20 +7,13 @@ use super::*;
 use crate::plan::properties;
 
 fn file(path: &str, mode: Option<&str>) -> InputFile {
-    InputFile {
-        path: path.to_owned(),
-        content: Bytes::new(),
-        mode: mode.map(str::to_owned),
-    }
+    InputFile { path: path.to_owned(), content: Bytes::new(), mode: mode.map(str::to_owned) }
 }
 
 fn faults(files: &[InputFile]) -> Vec<(String, String)> {
     match super::files(files) {
         Ok(_) => Vec::new(),
-        Err(reasons) => reasons
-            .into_iter()
-            .map(|reason| (reason.code, reason.field))
-            .collect(),
+        Err(reasons) => reasons.into_iter().map(|reason| (reason.code, reason.field)).collect(),
     }
 }
 
@@ -97,30 +90,16 @@ fn a_refusal_says_what_is_wrong_and_where() {
 
 #[test]
 fn modes_are_three_octal_digits() {
-    for (text, mode) in [
-        ("0644", 0o644),
-        ("644", 0o644),
-        ("755", 0o755),
-        ("0777", 0o777),
-        ("000", 0),
-        ("0000", 0),
-    ] {
+    for (text, mode) in
+        [("0644", 0o644), ("644", 0o644), ("755", 0o755), ("0777", 0o777), ("000", 0), ("0000", 0)]
+    {
         assert_eq!(
-            super::files(&[file("a", Some(text))])
-                .unwrap()
-                .first()
-                .map(|file| file.mode),
+            super::files(&[file("a", Some(text))]).unwrap().first().map(|file| file.mode),
             Some(mode),
             "{text}"
         );
     }
-    assert_eq!(
-        super::files(&[file("a", None)])
-            .unwrap()
-            .first()
-            .map(|file| file.mode),
-        Some(0o644)
-    );
+    assert_eq!(super::files(&[file("a", None)]).unwrap().first().map(|file| file.mode), Some(0o644));
     for text in [
         "",
         "7",
@@ -139,11 +118,7 @@ fn modes_are_three_octal_digits() {
         "1777",
         "\u{661}44",
     ] {
-        assert_eq!(
-            faults(&[file("a", Some(text))]),
-            [fault("files.mode", "/files/0/mode")],
-            "{text:?}"
-        );
+        assert_eq!(faults(&[file("a", Some(text))]), [fault("files.mode", "/files/0/mode")], "{text:?}");
     }
 }
 
@@ -160,10 +135,8 @@ fn one_path_holds_one_thing() {
     ];
     for (paths, expected) in rows {
         let files: Vec<InputFile> = paths.iter().map(|path| file(path, None)).collect();
-        let expected: Vec<_> = expected
-            .iter()
-            .map(|index| fault("files.duplicate", &format!("/files/{index}/path")))
-            .collect();
+        let expected: Vec<_> =
+            expected.iter().map(|index| fault("files.duplicate", &format!("/files/{index}/path"))).collect();
         assert_eq!(faults(&files), expected, "{paths:?}");
     }
 }

@@ -11,11 +11,7 @@ pub(super) const CONTROLS: [Control; 12] = [
     },
     Control {
         name: "hostNamespaces",
-        complies: |pod| {
-            ["hostNetwork", "hostPID", "hostIPC"]
-                .iter()
-                .all(|field| unset(pod.spec.get(field)))
-        },
+        complies: |pod| ["hostNetwork", "hostPID", "hostIPC"].iter().all(|field| unset(pod.spec.get(field))),
     },
     Control {
         name: "privileged",
@@ -29,24 +25,11 @@ pub(super) const CONTROLS: [Control; 12] = [
     },
     Control {
         name: "hostPathVolumes",
-        complies: |pod| {
-            pod.volumes
-                .iter()
-                .all(|volume| absent_or(volume.get("hostPath"), |_| false))
-        },
+        complies: |pod| pod.volumes.iter().all(|volume| absent_or(volume.get("hostPath"), |_| false)),
     },
-    Control {
-        name: "hostPorts",
-        complies: |pod| pod.every_container(has_no_host_port),
-    },
-    Control {
-        name: "hostProbesAndHostLifecycle",
-        complies: |pod| pod.every_container(has_no_handler_host),
-    },
-    Control {
-        name: "appArmorProfile",
-        complies: app_armor,
-    },
+    Control { name: "hostPorts", complies: |pod| pod.every_container(has_no_host_port) },
+    Control { name: "hostProbesAndHostLifecycle", complies: |pod| pod.every_container(has_no_handler_host) },
+    Control { name: "appArmorProfile", complies: app_armor },
     Control {
         name: "seLinuxOptions",
         complies: |pod| pod.every_context(|context| absent_or(context.get("seLinuxOptions"), se_linux)),
@@ -105,22 +88,15 @@ const SAFE_SYSCTLS: [&str; 12] = [
     "net.ipv4.tcp_wmem",
 ];
 
-const SE_LINUX_TYPES: [&str; 5] = [
-    "",
-    "container_t",
-    "container_init_t",
-    "container_kvm_t",
-    "container_engine_t",
-];
+const SE_LINUX_TYPES: [&str; 5] =
+    ["", "container_t", "container_init_t", "container_kvm_t", "container_engine_t"];
 
 /// Kubernetes before 1.30 takes AppArmor profiles from annotations with this prefix.
 const APP_ARMOR_ANNOTATION: &str = "container.apparmor.security.beta.kubernetes.io/";
 
 /// A seccomp or AppArmor profile that confines.
 pub(super) fn is_confined(profile: &Value) -> bool {
-    profile
-        .get("type")
-        .is_some_and(|kind| one_of(kind, &["RuntimeDefault", "Localhost"]))
+    profile.get("type").is_some_and(|kind| one_of(kind, &["RuntimeDefault", "Localhost"]))
 }
 
 fn context_of(holder: &Value) -> &Value {
@@ -129,27 +105,17 @@ fn context_of(holder: &Value) -> &Value {
 
 fn has_no_host_port(container: &Value) -> bool {
     objects(container, "ports").is_some_and(|ports| {
-        ports
-            .iter()
-            .all(|port| absent_or(port.get("hostPort"), |port| port.as_u64() == Some(0)))
+        ports.iter().all(|port| absent_or(port.get("hostPort"), |port| port.as_u64() == Some(0)))
     })
 }
 
 /// A probe or hook with a host reaches from the node to any address that the pod's author names.
 fn has_no_handler_host(container: &Value) -> bool {
-    const HANDLERS: [&str; 5] = [
-        "/livenessProbe",
-        "/readinessProbe",
-        "/startupProbe",
-        "/lifecycle/postStart",
-        "/lifecycle/preStop",
-    ];
-    HANDLERS
-        .iter()
-        .filter_map(|handler| container.pointer(handler))
-        .all(|handler| {
-            unnamed(handler.pointer("/httpGet/host")) && unnamed(handler.pointer("/tcpSocket/host"))
-        })
+    const HANDLERS: [&str; 5] =
+        ["/livenessProbe", "/readinessProbe", "/startupProbe", "/lifecycle/postStart", "/lifecycle/preStop"];
+    HANDLERS.iter().filter_map(|handler| container.pointer(handler)).all(|handler| {
+        unnamed(handler.pointer("/httpGet/host")) && unnamed(handler.pointer("/tcpSocket/host"))
+    })
 }
 
 fn app_armor(pod: &Pod<'_>) -> bool {

@@ -18,28 +18,17 @@ pub(super) const CONTROLS: [Control; 6] = [
             })
         },
     },
-    Control {
-        name: "runAsNonRoot",
-        complies: run_as_non_root,
-    },
+    Control { name: "runAsNonRoot", complies: run_as_non_root },
     Control {
         name: "runAsUser",
         complies: |pod| {
             pod.every_context(|context| {
-                absent_or(context.get("runAsUser"), |user| {
-                    user.as_i64().is_some_and(|user| user > 0)
-                })
+                absent_or(context.get("runAsUser"), |user| user.as_i64().is_some_and(|user| user > 0))
             })
         },
     },
-    Control {
-        name: "seccompProfile_restricted",
-        complies: seccomp,
-    },
-    Control {
-        name: "capabilities_restricted",
-        complies: |pod| pod.every_container(capabilities),
-    },
+    Control { name: "seccompProfile_restricted", complies: seccomp },
+    Control { name: "capabilities_restricted", complies: |pod| pod.every_container(capabilities) },
 ];
 
 /// Fields of a volume: its name, and the kinds of source that are allowed.
@@ -58,18 +47,14 @@ const VOLUME_FIELDS: [&str; 10] = [
 
 fn is_allowed(volume: &Value) -> bool {
     volume.as_object().is_some_and(|fields| {
-        fields
-            .iter()
-            .all(|(name, source)| source.is_null() || VOLUME_FIELDS.contains(&name.as_str()))
+        fields.iter().all(|(name, source)| source.is_null() || VOLUME_FIELDS.contains(&name.as_str()))
     })
 }
 
 /// Required of the pod, or else of every container; and nobody may take it back.
 fn run_as_non_root(pod: &Pod<'_>) -> bool {
     let by_pod = pod.spec.pointer("/securityContext/runAsNonRoot");
-    inherited(by_pod, pod, "/securityContext/runAsNonRoot", |value| {
-        value == &Value::Bool(true)
-    })
+    inherited(by_pod, pod, "/securityContext/runAsNonRoot", |value| value == &Value::Bool(true))
 }
 
 fn seccomp(pod: &Pod<'_>) -> bool {
@@ -88,12 +73,7 @@ fn inherited(by_pod: Option<&Value>, pod: &Pod<'_>, field: &str, complies: fn(&V
 }
 
 fn capabilities(container: &Value) -> bool {
-    let drop = container
-        .pointer("/securityContext/capabilities/drop")
-        .and_then(Value::as_array);
+    let drop = container.pointer("/securityContext/capabilities/drop").and_then(Value::as_array);
     drop.is_some_and(|dropped| dropped.iter().any(|capability| capability == "ALL"))
-        && all_of(
-            container.pointer("/securityContext/capabilities/add"),
-            &["NET_BIND_SERVICE"],
-        )
+        && all_of(container.pointer("/securityContext/capabilities/add"), &["NET_BIND_SERVICE"])
 }

@@ -48,12 +48,8 @@ fn violated(level: Level, changes: &[(&str, Value)]) -> Vec<&'static str> {
     violations(level, &pod)
 }
 
-const CONTAINERS: [&str; 4] = [
-    "spec/containers/0",
-    "spec/containers/1",
-    "spec/initContainers/0",
-    "spec/ephemeralContainers/0",
-];
+const CONTAINERS: [&str; 4] =
+    ["spec/containers/0", "spec/containers/1", "spec/initContainers/0", "spec/ephemeralContainers/0"];
 
 #[test]
 fn the_smallest_restricted_pod_complies() {
@@ -68,56 +64,20 @@ fn a_bad_field_of_the_pod_violates_its_control() {
         ("hostPID", json!(true), vec!["hostNamespaces"]),
         ("hostIPC", json!(true), vec!["hostNamespaces"]),
         ("hostIPC", json!("yes"), vec!["hostNamespaces"]),
-        (
-            "securityContext/windowsOptions/hostProcess",
-            json!(true),
-            vec!["windowsHostProcess"],
-        ),
-        (
-            "securityContext/seLinuxOptions",
-            json!({ "type": "spc_t" }),
-            vec!["seLinuxOptions"],
-        ),
-        (
-            "securityContext/seLinuxOptions",
-            json!({ "user": "root" }),
-            vec!["seLinuxOptions"],
-        ),
-        (
-            "securityContext/seLinuxOptions",
-            json!({ "role": "sysadm_r" }),
-            vec!["seLinuxOptions"],
-        ),
-        (
-            "securityContext/appArmorProfile",
-            json!({ "type": "Unconfined" }),
-            vec!["appArmorProfile"],
-        ),
-        (
-            "securityContext/appArmorProfile",
-            json!({}),
-            vec!["appArmorProfile"],
-        ),
-        (
-            "securityContext/sysctls",
-            json!([{ "name": "kernel.msgmax", "value": "1" }]),
-            vec!["sysctls"],
-        ),
-        (
-            "securityContext/sysctls",
-            json!({ "name": "kernel.msgmax" }),
-            vec!["sysctls"],
-        ),
+        ("securityContext/windowsOptions/hostProcess", json!(true), vec!["windowsHostProcess"]),
+        ("securityContext/seLinuxOptions", json!({ "type": "spc_t" }), vec!["seLinuxOptions"]),
+        ("securityContext/seLinuxOptions", json!({ "user": "root" }), vec!["seLinuxOptions"]),
+        ("securityContext/seLinuxOptions", json!({ "role": "sysadm_r" }), vec!["seLinuxOptions"]),
+        ("securityContext/appArmorProfile", json!({ "type": "Unconfined" }), vec!["appArmorProfile"]),
+        ("securityContext/appArmorProfile", json!({}), vec!["appArmorProfile"]),
+        ("securityContext/sysctls", json!([{ "name": "kernel.msgmax", "value": "1" }]), vec!["sysctls"]),
+        ("securityContext/sysctls", json!({ "name": "kernel.msgmax" }), vec!["sysctls"]),
         (
             "securityContext/seccompProfile",
             json!({ "type": "Unconfined" }),
             vec!["seccompProfile_baseline", "seccompProfile_restricted"],
         ),
-        (
-            "securityContext/seccompProfile",
-            Value::Null,
-            vec!["seccompProfile_restricted"],
-        ),
+        ("securityContext/seccompProfile", Value::Null, vec!["seccompProfile_restricted"]),
         ("securityContext/runAsNonRoot", json!(false), vec!["runAsNonRoot"]),
         ("securityContext/runAsNonRoot", Value::Null, vec!["runAsNonRoot"]),
         ("securityContext/runAsUser", json!(0), vec!["runAsUser"]),
@@ -125,11 +85,7 @@ fn a_bad_field_of_the_pod_violates_its_control() {
     ];
     for (field, value, expected) in rows {
         let path = format!("spec/{field}");
-        assert_eq!(
-            violated(Level::Restricted, &[(&path, value.clone())]),
-            expected,
-            "{field} = {value}"
-        );
+        assert_eq!(violated(Level::Restricted, &[(&path, value.clone())]), expected, "{field} = {value}");
     }
 }
 
@@ -146,102 +102,38 @@ fn a_bad_field_of_any_container_violates_its_control() {
             json!(["SYS_ADMIN"]),
             vec!["capabilities_baseline", "capabilities_restricted"],
         ),
-        (
-            "securityContext/capabilities/add",
-            json!(["CHOWN"]),
-            vec!["capabilities_restricted"],
-        ),
-        (
-            "securityContext/capabilities/drop",
-            json!([]),
-            vec!["capabilities_restricted"],
-        ),
-        (
-            "securityContext/capabilities/drop",
-            json!(["NET_RAW"]),
-            vec!["capabilities_restricted"],
-        ),
-        (
-            "securityContext/capabilities/drop",
-            json!(["all"]),
-            vec!["capabilities_restricted"],
-        ),
-        (
-            "securityContext/capabilities",
-            Value::Null,
-            vec!["capabilities_restricted"],
-        ),
-        (
-            "ports",
-            json!([{ "containerPort": 80, "hostPort": 80 }]),
-            vec!["hostPorts"],
-        ),
+        ("securityContext/capabilities/add", json!(["CHOWN"]), vec!["capabilities_restricted"]),
+        ("securityContext/capabilities/drop", json!([]), vec!["capabilities_restricted"]),
+        ("securityContext/capabilities/drop", json!(["NET_RAW"]), vec!["capabilities_restricted"]),
+        ("securityContext/capabilities/drop", json!(["all"]), vec!["capabilities_restricted"]),
+        ("securityContext/capabilities", Value::Null, vec!["capabilities_restricted"]),
+        ("ports", json!([{ "containerPort": 80, "hostPort": 80 }]), vec!["hostPorts"]),
         ("livenessProbe", host(), vec!["hostProbesAndHostLifecycle"]),
         ("readinessProbe", tcp_host(), vec!["hostProbesAndHostLifecycle"]),
         ("startupProbe", host(), vec!["hostProbesAndHostLifecycle"]),
         ("lifecycle/postStart", host(), vec!["hostProbesAndHostLifecycle"]),
-        (
-            "lifecycle/preStop",
-            tcp_host(),
-            vec!["hostProbesAndHostLifecycle"],
-        ),
-        (
-            "securityContext/windowsOptions/hostProcess",
-            json!(true),
-            vec!["windowsHostProcess"],
-        ),
-        (
-            "securityContext/seLinuxOptions/type",
-            json!("spc_t"),
-            vec!["seLinuxOptions"],
-        ),
-        (
-            "securityContext/seLinuxOptions/user",
-            json!("system_u"),
-            vec!["seLinuxOptions"],
-        ),
-        (
-            "securityContext/seLinuxOptions/role",
-            json!("system_r"),
-            vec!["seLinuxOptions"],
-        ),
-        (
-            "securityContext/appArmorProfile/type",
-            json!("Unconfined"),
-            vec!["appArmorProfile"],
-        ),
+        ("lifecycle/preStop", tcp_host(), vec!["hostProbesAndHostLifecycle"]),
+        ("securityContext/windowsOptions/hostProcess", json!(true), vec!["windowsHostProcess"]),
+        ("securityContext/seLinuxOptions/type", json!("spc_t"), vec!["seLinuxOptions"]),
+        ("securityContext/seLinuxOptions/user", json!("system_u"), vec!["seLinuxOptions"]),
+        ("securityContext/seLinuxOptions/role", json!("system_r"), vec!["seLinuxOptions"]),
+        ("securityContext/appArmorProfile/type", json!("Unconfined"), vec!["appArmorProfile"]),
         ("securityContext/procMount", json!("Unmasked"), vec!["procMount"]),
         (
             "securityContext/seccompProfile/type",
             json!("Unconfined"),
             vec!["seccompProfile_baseline", "seccompProfile_restricted"],
         ),
-        (
-            "securityContext/allowPrivilegeEscalation",
-            json!(true),
-            vec!["allowPrivilegeEscalation"],
-        ),
-        (
-            "securityContext/allowPrivilegeEscalation",
-            Value::Null,
-            vec!["allowPrivilegeEscalation"],
-        ),
+        ("securityContext/allowPrivilegeEscalation", json!(true), vec!["allowPrivilegeEscalation"]),
+        ("securityContext/allowPrivilegeEscalation", Value::Null, vec!["allowPrivilegeEscalation"]),
         ("securityContext/runAsNonRoot", json!(false), vec!["runAsNonRoot"]),
         ("securityContext/runAsUser", json!(0), vec!["runAsUser"]),
-        (
-            "securityContext",
-            Value::Null,
-            vec!["allowPrivilegeEscalation", "capabilities_restricted"],
-        ),
+        ("securityContext", Value::Null, vec!["allowPrivilegeEscalation", "capabilities_restricted"]),
     ];
     for (field, value, expected) in rows {
         for container in CONTAINERS {
             let path = format!("{container}/{field}");
-            assert_eq!(
-                violated(Level::Restricted, &[(&path, value.clone())]),
-                expected,
-                "{path} = {value}"
-            );
+            assert_eq!(violated(Level::Restricted, &[(&path, value.clone())]), expected, "{path} = {value}");
         }
     }
 }
@@ -249,16 +141,9 @@ fn a_bad_field_of_any_container_violates_its_control() {
 #[test]
 fn an_unconfined_apparmor_annotation_violates_its_control() {
     let path = "metadata/annotations/container.apparmor.security.beta.kubernetes.io|app";
-    assert_eq!(
-        violated(Level::Baseline, &[(path, json!("unconfined"))]),
-        ["appArmorProfile"]
-    );
+    assert_eq!(violated(Level::Baseline, &[(path, json!("unconfined"))]), ["appArmorProfile"]);
     for allowed in ["", "runtime/default", "localhost/profile"] {
-        assert_eq!(
-            violated(Level::Restricted, &[(path, json!(allowed))]),
-            Vec::<&str>::new(),
-            "{allowed}"
-        );
+        assert_eq!(violated(Level::Restricted, &[(path, json!(allowed))]), Vec::<&str>::new(), "{allowed}");
     }
 }
 
@@ -291,21 +176,11 @@ fn other_kinds_of_volume_are_refused() {
     for kind in kinds {
         let volumes = json!([{ "name": "data", "emptyDir": {} }, { "name": "v", kind: {} }]);
         let volumes = [("spec/volumes", volumes)];
-        assert_eq!(
-            violated(Level::Restricted, &volumes),
-            ["restrictedVolumes"],
-            "{kind}"
-        );
+        assert_eq!(violated(Level::Restricted, &volumes), ["restrictedVolumes"], "{kind}");
         assert_eq!(violated(Level::Baseline, &volumes), Vec::<&str>::new(), "{kind}");
     }
-    let host_path = [(
-        "spec/volumes",
-        json!([{ "name": "v", "hostPath": { "path": "/" } }]),
-    )];
-    assert_eq!(
-        violated(Level::Restricted, &host_path),
-        ["hostPathVolumes", "restrictedVolumes"]
-    );
+    let host_path = [("spec/volumes", json!([{ "name": "v", "hostPath": { "path": "/" } }]))];
+    assert_eq!(violated(Level::Restricted, &host_path), ["hostPathVolumes", "restrictedVolumes"]);
     assert_eq!(violated(Level::Baseline, &host_path), ["hostPathVolumes"]);
 }
 
@@ -313,11 +188,7 @@ fn other_kinds_of_volume_are_refused() {
 fn listed_kinds_of_volume_comply() {
     for kind in VOLUME_KINDS {
         let volumes = json!([{ "name": "v", kind: {} }]);
-        assert_eq!(
-            violated(Level::Restricted, &[("spec/volumes", volumes)]),
-            Vec::<&str>::new(),
-            "{kind}"
-        );
+        assert_eq!(violated(Level::Restricted, &[("spec/volumes", volumes)]), Vec::<&str>::new(), "{kind}");
     }
 }
 
@@ -336,18 +207,12 @@ const VOLUME_KINDS: [&str; 9] = [
 #[test]
 fn good_twins_comply() {
     let everywhere = |field: &str, value: Value| -> Vec<(String, Value)> {
-        CONTAINERS
-            .iter()
-            .map(|container| (format!("{container}/{field}"), value.clone()))
-            .collect()
+        CONTAINERS.iter().map(|container| (format!("{container}/{field}"), value.clone())).collect()
     };
     let at = |path: &str, value: Value| vec![(path.to_owned(), value)];
     let mut by_container = everywhere("securityContext/runAsNonRoot", json!(true));
     by_container.extend(at("spec/securityContext/runAsNonRoot", Value::Null));
-    let mut own_seccomp = everywhere(
-        "securityContext/seccompProfile",
-        json!({ "type": "RuntimeDefault" }),
-    );
+    let mut own_seccomp = everywhere("securityContext/seccompProfile", json!({ "type": "RuntimeDefault" }));
     own_seccomp.extend(at("spec/securityContext", json!({ "runAsNonRoot": true })));
     let rows = [
         ("runAsNonRoot by every container", by_container),
@@ -360,62 +225,23 @@ fn good_twins_comply() {
             ),
         ),
         ("a user", at("spec/securityContext/runAsUser", json!(1000))),
-        (
-            "NET_BIND_SERVICE",
-            everywhere("securityContext/capabilities/add", json!(["NET_BIND_SERVICE"])),
-        ),
-        (
-            "an SELinux level",
-            at(
-                "spec/securityContext/seLinuxOptions",
-                json!({ "level": "s0:c1,c2" }),
-            ),
-        ),
-        (
-            "an SELinux type",
-            at(
-                "spec/securityContext/seLinuxOptions",
-                json!({ "type": "container_kvm_t" }),
-            ),
-        ),
+        ("NET_BIND_SERVICE", everywhere("securityContext/capabilities/add", json!(["NET_BIND_SERVICE"]))),
+        ("an SELinux level", at("spec/securityContext/seLinuxOptions", json!({ "level": "s0:c1,c2" }))),
+        ("an SELinux type", at("spec/securityContext/seLinuxOptions", json!({ "type": "container_kvm_t" }))),
         (
             "a safe sysctl",
-            at(
-                "spec/securityContext/sysctls",
-                json!([{ "name": "net.ipv4.tcp_rmem", "value": "1" }]),
-            ),
+            at("spec/securityContext/sysctls", json!([{ "name": "net.ipv4.tcp_rmem", "value": "1" }])),
         ),
         ("flags that are false", at("spec/hostNetwork", json!(false))),
-        (
-            "a container's port",
-            everywhere("ports", json!([{ "containerPort": 80, "hostPort": 0 }])),
-        ),
-        (
-            "a probe of the pod",
-            everywhere("livenessProbe", json!({ "httpGet": { "port": 80, "host": "" } })),
-        ),
-        (
-            "the default proc mount",
-            everywhere("securityContext/procMount", json!("Default")),
-        ),
-        (
-            "AppArmor",
-            everywhere(
-                "securityContext/appArmorProfile",
-                json!({ "type": "RuntimeDefault" }),
-            ),
-        ),
+        ("a container's port", everywhere("ports", json!([{ "containerPort": 80, "hostPort": 0 }]))),
+        ("a probe of the pod", everywhere("livenessProbe", json!({ "httpGet": { "port": 80, "host": "" } }))),
+        ("the default proc mount", everywhere("securityContext/procMount", json!("Default"))),
+        ("AppArmor", everywhere("securityContext/appArmorProfile", json!({ "type": "RuntimeDefault" }))),
     ];
     for (what, changes) in rows {
-        let changes: Vec<(&str, Value)> = changes
-            .iter()
-            .map(|(path, value)| (path.as_str(), value.clone()))
-            .collect();
-        assert_eq!(
-            violated(Level::Restricted, &changes),
-            Vec::<&str>::new(),
-            "{what}"
-        );
+        let changes: Vec<(&str, Value)> =
+            changes.iter().map(|(path, value)| (path.as_str(), value.clone())).collect();
+        assert_eq!(violated(Level::Restricted, &changes), Vec::<&str>::new(), "{what}");
     }
 }
 
@@ -430,25 +256,17 @@ fn every_container_counts() {
             .map(|container| (format!("{container}/securityContext/runAsNonRoot"), json!(true)))
             .collect();
         changes.push(("spec/securityContext/runAsNonRoot".to_owned(), Value::Null));
-        let changes: Vec<(&str, Value)> = changes
-            .iter()
-            .map(|(path, value)| (path.as_str(), value.clone()))
-            .collect();
-        assert_eq!(
-            violated(Level::Restricted, &changes),
-            ["runAsNonRoot"],
-            "{silent} is silent"
-        );
+        let changes: Vec<(&str, Value)> =
+            changes.iter().map(|(path, value)| (path.as_str(), value.clone())).collect();
+        assert_eq!(violated(Level::Restricted, &changes), ["runAsNonRoot"], "{silent} is silent");
     }
     let mut contradicted: Vec<(String, Value)> = CONTAINERS
         .iter()
         .map(|container| (format!("{container}/securityContext/runAsNonRoot"), json!(true)))
         .collect();
     contradicted.push(("spec/securityContext/runAsNonRoot".to_owned(), json!(false)));
-    let changes: Vec<(&str, Value)> = contradicted
-        .iter()
-        .map(|(path, value)| (path.as_str(), value.clone()))
-        .collect();
+    let changes: Vec<(&str, Value)> =
+        contradicted.iter().map(|(path, value)| (path.as_str(), value.clone())).collect();
     assert_eq!(violated(Level::Restricted, &changes), ["runAsNonRoot"]);
 }
 
@@ -466,10 +284,6 @@ fn what_is_no_pod_template_does_not_pass() {
         json!({ "spec": { "containers": containers, "volumes": {} } }),
         json!({ "spec": { "containers": containers, "initContainers": true } }),
     ] {
-        assert_eq!(
-            violations(Level::Baseline, &template),
-            ["podTemplate"],
-            "{template}"
-        );
+        assert_eq!(violations(Level::Baseline, &template), ["podTemplate"], "{template}");
     }
 }

@@ -12,10 +12,7 @@ fn strings(items: &[&str]) -> Vec<String> {
 fn fields(result: Result<(), Vec<Reason>>) -> Vec<(String, String)> {
     match result {
         Ok(()) => Vec::new(),
-        Err(reasons) => reasons
-            .into_iter()
-            .map(|reason| (reason.code, reason.field))
-            .collect(),
+        Err(reasons) => reasons.into_iter().map(|reason| (reason.code, reason.field)).collect(),
     }
 }
 
@@ -26,12 +23,7 @@ fn pair(code: &str, field: &str) -> (String, String) {
 #[test]
 fn a_command_is_a_program_and_strings_that_exec_takes() {
     let longest = "a".repeat(131_071);
-    for good in [
-        vec!["sh"],
-        vec!["sh", "-c", "echo \"$(date)\"\n"],
-        vec!["sh", ""],
-        vec!["echo", &longest],
-    ] {
+    for good in [vec!["sh"], vec!["sh", "-c", "echo \"$(date)\"\n"], vec!["sh", ""], vec!["echo", &longest]] {
         assert_eq!(fields(command(&strings(&good))), []);
     }
     let too_long = "a".repeat(131_072);
@@ -43,10 +35,7 @@ fn a_command_is_a_program_and_strings_that_exec_takes() {
         (&["sh", &too_long], &["/command/1"]),
     ];
     for (bad, expected) in rows {
-        let expected: Vec<_> = expected
-            .iter()
-            .map(|field| pair("command.invalid", field))
-            .collect();
+        let expected: Vec<_> = expected.iter().map(|field| pair("command.invalid", field)).collect();
         assert_eq!(fields(command(&strings(bad))), expected);
     }
 }
@@ -54,16 +43,7 @@ fn a_command_is_a_program_and_strings_that_exec_takes() {
 #[test]
 fn environment_names_are_c_identifiers_outside_of_kubernetes_own() {
     let one = |name: &str, value: &str| BTreeMap::from([(name.to_owned(), value.to_owned())]);
-    for name in [
-        "A",
-        "_",
-        "a1",
-        "PATH",
-        "LD_PRELOAD",
-        "KUBERNETES",
-        "kubernetes_x",
-        "MY_KUBERNETES_HOST",
-    ] {
+    for name in ["A", "_", "a1", "PATH", "LD_PRELOAD", "KUBERNETES", "kubernetes_x", "MY_KUBERNETES_HOST"] {
         assert_eq!(fields(env(&one(name, "v=1\n"))), [], "{name}");
     }
     for (name, field) in [
@@ -83,10 +63,7 @@ fn environment_names_are_c_identifiers_outside_of_kubernetes_own() {
     }
     assert_eq!(fields(env(&one("A", "x\0"))), [pair("env.value", "/env/A")]);
     assert_eq!(fields(env(&one("A", &"x".repeat(131_069)))), []);
-    assert_eq!(
-        fields(env(&one("A", &"x".repeat(131_070)))),
-        [pair("env.value", "/env/A")]
-    );
+    assert_eq!(fields(env(&one("A", &"x".repeat(131_070)))), [pair("env.value", "/env/A")]);
 }
 
 #[test]
@@ -98,10 +75,7 @@ fn an_absent_timeout_and_zero_mean_the_default() {
     assert!(timeout(Some(2_147_483_647 - 180), 60).is_ok());
     for requested in [2_147_483_647 - 179, u64::MAX] {
         let reason = timeout(Some(requested), 60).unwrap_err();
-        assert_eq!(
-            (reason.code.as_str(), reason.field.as_str()),
-            ("timeout.invalid", "/timeout_s")
-        );
+        assert_eq!((reason.code.as_str(), reason.field.as_str()), ("timeout.invalid", "/timeout_s"));
     }
 }
 

@@ -121,10 +121,7 @@ fn what_is_no_quantity_is_refused() {
     for text in rows {
         for refused in [cpu_millis(text), memory_bytes(text)] {
             assert!(
-                matches!(
-                    refused,
-                    Err(QuantityError::Syntax(_) | QuantityError::Suffix { .. })
-                ),
+                matches!(refused, Err(QuantityError::Syntax(_) | QuantityError::Suffix { .. })),
                 "{text:?}: {refused:?}"
             );
         }
@@ -134,16 +131,10 @@ fn what_is_no_quantity_is_refused() {
 #[test]
 fn nothing_and_less_are_refused() {
     for text in ["0", "-0", "0.0", "0Gi", "0e10", "000", ".0", "0.m"] {
-        assert!(
-            matches!(memory_bytes(text), Err(QuantityError::Zero(_))),
-            "{text}"
-        );
+        assert!(matches!(memory_bytes(text), Err(QuantityError::Zero(_))), "{text}");
     }
     for text in ["-1", "-1m", "-0.5Gi", "-1e-99"] {
-        assert!(
-            matches!(cpu_millis(text), Err(QuantityError::Negative(_))),
-            "{text}"
-        );
+        assert!(matches!(cpu_millis(text), Err(QuantityError::Negative(_))), "{text}");
     }
 }
 
@@ -159,16 +150,10 @@ fn what_kubernetes_would_cap_is_refused() {
         "99999999999999999999999999999999999999999999",
     ];
     for text in rows {
-        assert!(
-            matches!(memory_bytes(text), Err(QuantityError::TooLarge(_))),
-            "{text}"
-        );
+        assert!(matches!(memory_bytes(text), Err(QuantityError::TooLarge(_))), "{text}");
     }
     for text in ["9223372036854775.808", "9223372036854775.8071", "10P", "1e16"] {
-        assert!(
-            matches!(cpu_millis(text), Err(QuantityError::TooLarge(_))),
-            "{text}"
-        );
+        assert!(matches!(cpu_millis(text), Err(QuantityError::TooLarge(_))), "{text}");
     }
     assert!(memory_bytes("7.999999999999999999Ei").is_ok());
 }
@@ -176,21 +161,12 @@ fn what_kubernetes_would_cap_is_refused() {
 #[test]
 fn a_common_mistake_is_answered_by_name() {
     let message = memory_bytes("1K").unwrap_err().to_string();
-    assert_eq!(
-        message,
-        "`1K` is not a Kubernetes quantity; its suffix should be `k` (1000) or `Ki` (1024)"
-    );
+    assert_eq!(message, "`1K` is not a Kubernetes quantity; its suffix should be `k` (1000) or `Ki` (1024)");
 }
 
 #[test]
 fn amounts_print_in_their_largest_exact_unit() {
-    for (millis, text) in [
-        (500, "500m"),
-        (1000, "1"),
-        (2000, "2"),
-        (1, "1m"),
-        (1500, "1500m"),
-    ] {
+    for (millis, text) in [(500, "500m"), (1000, "1"), (2000, "2"), (1, "1m"), (1500, "1500m")] {
         assert_eq!(cpu_quantity(millis).0, text);
     }
     for (bytes, text) in [
@@ -228,11 +204,7 @@ fn oracle(digits: &str, mut power_of_ten: i64, power_of_two: u32) -> Option<u64>
         inexact |= !number.is_empty() && number.remove(0) != 0;
         power_of_ten += 1;
     }
-    let text: String = number
-        .iter()
-        .rev()
-        .map(|digit| char::from(digit + b'0'))
-        .collect();
+    let text: String = number.iter().rev().map(|digit| char::from(digit + b'0')).collect();
     let text = text.trim_start_matches('0');
     let value: u128 = if text.is_empty() { 0 } else { text.parse().ok()? };
     let value = value.checked_add(u128::from(inexact))?;

@@ -50,10 +50,7 @@ fn a_bundle_is_its_rego_files_its_tests_and_its_data() {
 #[test]
 fn a_bundle_needs_data() {
     let dir = dir(&[("main.rego", b"package kubepermit")]);
-    assert!(matches!(
-        read(dir.path()).unwrap().data(),
-        Err(LoadError::Bundle(_))
-    ));
+    assert!(matches!(read(dir.path()).unwrap().data(), Err(LoadError::Bundle(_))));
 }
 
 #[test]
@@ -64,34 +61,16 @@ fn a_directory_that_is_not_there_is_an_error_that_names_it() {
 
 #[test]
 fn data_that_would_be_ignored_is_refused() {
-    for file in [
-        "data.json",
-        "data.yml",
-        "more.yaml",
-        "site/data.yaml",
-        "tests/cases.yaml",
-    ] {
+    for file in ["data.json", "data.yml", "more.yaml", "site/data.yaml", "tests/cases.yaml"] {
         rejected(dir(&[(file, b"{}")]).path(), file, Problem::StrayData);
     }
 }
 
 #[test]
 fn text_is_plain_utf_8() {
-    rejected(
-        dir(&[("a.rego", b"package site # \xff")]).path(),
-        "a.rego",
-        Problem::NotUtf8,
-    );
-    rejected(
-        dir(&[("a.rego", b"\xef\xbb\xbfpackage site")]).path(),
-        "a.rego",
-        Problem::ByteOrderMark,
-    );
-    rejected(
-        dir(&[("data.yaml", b"\xef\xbb\xbfconfig: {}")]).path(),
-        "data.yaml",
-        Problem::ByteOrderMark,
-    );
+    rejected(dir(&[("a.rego", b"package site # \xff")]).path(), "a.rego", Problem::NotUtf8);
+    rejected(dir(&[("a.rego", b"\xef\xbb\xbfpackage site")]).path(), "a.rego", Problem::ByteOrderMark);
+    rejected(dir(&[("data.yaml", b"\xef\xbb\xbfconfig: {}")]).path(), "data.yaml", Problem::ByteOrderMark);
 }
 
 #[test]
@@ -99,21 +78,9 @@ fn a_file_has_a_largest_size() {
     let mut module = vec![b'\n'; MAX_REGO_BYTES as usize];
     read(dir(&[("a.rego", &module)]).path()).unwrap();
     module.push(b'\n');
-    rejected(
-        dir(&[("a.rego", &module)]).path(),
-        "a.rego",
-        Problem::TooLarge {
-            limit: MAX_REGO_BYTES,
-        },
-    );
+    rejected(dir(&[("a.rego", &module)]).path(), "a.rego", Problem::TooLarge { limit: MAX_REGO_BYTES });
     let data = vec![b'\n'; MAX_DATA_BYTES as usize + 2];
-    rejected(
-        dir(&[("data.yaml", &data)]).path(),
-        "data.yaml",
-        Problem::TooLarge {
-            limit: MAX_DATA_BYTES,
-        },
-    );
+    rejected(dir(&[("data.yaml", &data)]).path(), "data.yaml", Problem::TooLarge { limit: MAX_DATA_BYTES });
 }
 
 #[test]
@@ -131,9 +98,7 @@ fn a_link_stays_in_the_bundle() {
 
     for target in [
         outside.path().join("secret.rego"),
-        PathBuf::from("../")
-            .join(outside.path().file_name().unwrap())
-            .join("secret.rego"),
+        PathBuf::from("../").join(outside.path().file_name().unwrap()).join("secret.rego"),
         PathBuf::from("/etc"),
         PathBuf::from("."),
     ] {

@@ -34,10 +34,7 @@ enum State {
 
 impl Graph {
     pub(super) fn add_rule(&mut self, path: Vec<String>, span: &Span) {
-        self.rules.entry(path).or_insert_with(|| Node {
-            span: span.clone(),
-            uses: BTreeSet::new(),
-        });
+        self.rules.entry(path).or_insert_with(|| Node { span: span.clone(), uses: BTreeSet::new() });
     }
 
     /// Whether a rule of this path exists.
@@ -100,9 +97,6 @@ impl Graph {
         let mut names: Vec<String> = way.map(|rule| rule.join(".")).collect();
         names.push(end.join("."));
         let node = self.rules.get(end)?;
-        Some(Cycle {
-            span: node.span.clone(),
-            path: names.join(" -> "),
-        })
+        Some(Cycle { span: node.span.clone(), path: names.join(" -> ") })
     }
 }

@@ -93,10 +93,7 @@ impl Names {
                 imports.insert(alias, path);
             }
         }
-        Self {
-            package: package(module),
-            imports,
-        }
+        Self { package: package(module), imports }
     }
 
     /// The path below `data` that `path` stands for. `None` for the input, and for what comes from it.
@@ -174,37 +171,19 @@ impl Uses {
             statement.with_mods.iter().for_each(|with| self.expr(&with.r#as));
             match &statement.literal {
                 Literal::SomeVars { vars, .. } => vars.iter().for_each(|var| self.declare_name(var)),
-                Literal::SomeIn {
-                    key,
-                    value,
-                    collection,
-                    ..
-                } => {
+                Literal::SomeIn { key, value, collection, .. } => {
                     self.expr(collection);
-                    key.iter()
-                        .chain([value])
-                        .for_each(|pattern| self.declare(pattern));
+                    key.iter().chain([value]).for_each(|pattern| self.declare(pattern));
                 }
                 Literal::Expr { expr, .. } => match expr.as_ref() {
-                    Expr::AssignExpr {
-                        op: AssignOp::ColEq,
-                        lhs,
-                        rhs,
-                        ..
-                    } => {
+                    Expr::AssignExpr { op: AssignOp::ColEq, lhs, rhs, .. } => {
                         self.expr(rhs);
                         self.declare(lhs);
                     }
                     other => self.expr(other),
                 },
                 Literal::NotExpr { expr, .. } => self.expr(expr),
-                Literal::Every {
-                    key,
-                    value,
-                    domain,
-                    query,
-                    ..
-                } => {
+                Literal::Every { key, value, domain, query, .. } => {
                     self.expr(domain);
                     self.scoped(|uses| {
                         key.iter().chain([value]).for_each(|var| uses.declare_name(var));
@@ -238,9 +217,7 @@ impl Uses {
                     uses.expr(term);
                 });
             }
-            Expr::ObjectCompr {
-                key, value, query, ..
-            } => self.scoped(|uses| {
+            Expr::ObjectCompr { key, value, query, .. } => self.scoped(|uses| {
                 uses.query(query);
                 uses.expr(key);
                 uses.expr(value);
@@ -257,12 +234,7 @@ impl Uses {
                 self.expr(lhs);
                 self.expr(rhs);
             }
-            Expr::Membership {
-                key,
-                value,
-                collection,
-                ..
-            } => {
+            Expr::Membership { key, value, collection, .. } => {
                 key.iter().for_each(|key| self.expr(key));
                 self.expr(value);
                 self.expr(collection);
@@ -272,16 +244,10 @@ impl Uses {
 
     fn reference(&mut self, expr: &Expr, is_call: bool) {
         let path = path(expr);
-        let is_local = path
-            .first()
-            .is_some_and(|root| self.locals.iter().any(|scope| scope.contains(root)));
+        let is_local = path.first().is_some_and(|root| self.locals.iter().any(|scope| scope.contains(root)));
         // A local variable is not a function, whatever its name.
         if is_call || !is_local {
-            self.found.push(Use {
-                path,
-                is_call,
-                span: expr.span().clone(),
-            });
+            self.found.push(Use { path, is_call, span: expr.span().clone() });
         }
         self.indices(expr);
     }
@@ -316,14 +282,8 @@ fn path(reference: &Expr) -> Vec<String> {
             }
             Expr::RefBrack { refr, index, .. } => {
                 parts.push(match index.as_ref() {
-                    Expr::String {
-                        value: Value::String(text),
-                        ..
-                    }
-                    | Expr::RawString {
-                        value: Value::String(text),
-                        ..
-                    } => Some(text.to_string()),
+                    Expr::String { value: Value::String(text), .. }
+                    | Expr::RawString { value: Value::String(text), .. } => Some(text.to_string()),
                     _ => None,
                 });
                 at = refr;

@@ -42,10 +42,7 @@ fn the_shipped_ceilings_are_those_of_the_design() {
 
 #[test]
 fn images_are_listed_by_their_normal_form() {
-    let text = edited(
-        "  images: []",
-        "  images: [busybox:1.36, registry.example.com:5000/team/tool]",
-    );
+    let text = edited("  images: []", "  images: [busybox:1.36, registry.example.com:5000/team/tool]");
     let config = parse(&text, &Overlay::default()).unwrap();
     assert_eq!(
         config.document["images"],
@@ -67,97 +64,51 @@ fn a_set_list_replaces_and_an_empty_one_means_nothing() {
     let images = |overlay: &Overlay| {
         let config = parse(&text, overlay).unwrap().document;
         let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-        (
-            keys(&config["images"]),
-            keys(&config["roles"]["builder"]["images"]),
-        )
+        (keys(&config["images"]), keys(&config["roles"]["builder"]["images"]))
     };
     let busybox = "docker.io/library/busybox:1.36".to_owned();
     let golang = "docker.io/library/golang:1.26".to_owned();
     let alpine = "docker.io/library/alpine:3".to_owned();
     // A role's list holds what the list for everybody does not.
-    assert_eq!(
-        images(&Overlay::default()),
-        (vec![busybox.clone()], vec![golang.clone()])
-    );
+    assert_eq!(images(&Overlay::default()), (vec![busybox.clone()], vec![golang.clone()]));
 
     let extra_images = strings(&["alpine:3"]);
-    let extra = Overlay {
-        extra_images: extra_images.clone(),
-        ..Overlay::default()
-    };
+    let extra = Overlay { extra_images: extra_images.clone(), ..Overlay::default() };
     assert_eq!(images(&extra), (vec![alpine.clone(), busybox], vec![golang]));
 
-    let set = Overlay {
-        images: Some(strings(&["alpine:3"])),
-        ..Overlay::default()
-    };
+    let set = Overlay { images: Some(strings(&["alpine:3"])), ..Overlay::default() };
     assert_eq!(images(&set), (vec![alpine], vec![]));
-    let empty = Overlay {
-        images: Some(vec![]),
-        extra_images,
-        ..Overlay::default()
-    };
+    let empty = Overlay { images: Some(vec![]), extra_images, ..Overlay::default() };
     assert_eq!(images(&empty), (vec![], vec![]));
 }
 
 #[test]
 fn namespaces_and_the_time_ceiling_can_be_laid_over() {
     let of = |overlay: Overlay| parse(SHIPPED, &overlay).unwrap().document;
-    let set = of(Overlay {
-        job_namespaces: Some(strings(&["batch"])),
-        ..Overlay::default()
-    });
+    let set = of(Overlay { job_namespaces: Some(strings(&["batch"])), ..Overlay::default() });
     assert_eq!(set["jobs"]["namespaces"], json!({ "batch": {} }));
-    let empty = of(Overlay {
-        job_namespaces: Some(vec![]),
-        ..Overlay::default()
-    });
+    let empty = of(Overlay { job_namespaces: Some(vec![]), ..Overlay::default() });
     assert_eq!(empty["jobs"]["namespaces"], json!({}));
     // The lower holds, whichever it is.
     for (set, holds) in [(30, 30), (600, 600), (3600, 600)] {
-        let config = of(Overlay {
-            max_timeout_s: Some(set),
-            ..Overlay::default()
-        });
+        let config = of(Overlay { max_timeout_s: Some(set), ..Overlay::default() });
         assert_eq!(config["timeouts"]["max_s"], holds);
     }
 }
 
 #[test]
 fn quantities_become_integers() {
-    for (written, millis) in [
-        ("\"4\"", 4000),
-        ("4", 4000),
-        ("500m", 500),
-        ("0.5", 500),
-        ("1.5", 1500),
-    ] {
-        let config = parse(
-            &edited("max_cpu: \"4\"", &format!("max_cpu: {written}")),
-            &Overlay::default(),
-        )
-        .unwrap();
-        assert_eq!(
-            config.document["resources"]["max_cpu_millis"], millis,
-            "{written}"
-        );
+    for (written, millis) in [("\"4\"", 4000), ("4", 4000), ("500m", 500), ("0.5", 500), ("1.5", 1500)] {
+        let config =
+            parse(&edited("max_cpu: \"4\"", &format!("max_cpu: {written}")), &Overlay::default()).unwrap();
+        assert_eq!(config.document["resources"]["max_cpu_millis"], millis, "{written}");
     }
-    for (written, bytes) in [
-        ("4Gi", 1_u64 << 32),
-        ("1G", 1_000_000_000),
-        ("512Mi", 1 << 29),
-        ("1024", 1024),
-    ] {
-        let config = parse(
-            &edited("max_memory: 4Gi", &format!("max_memory: {written}")),
-            &Overlay::default(),
-        )
-        .unwrap();
-        assert_eq!(
-            config.document["resources"]["max_memory_bytes"], bytes,
-            "{written}"
-        );
+    for (written, bytes) in [("4Gi", 1_u64 << 32), ("1G", 1_000_000_000), ("512Mi", 1 << 29), ("1024", 1024)]
+    {
+        let config =
+            parse(&edited("max_memory: 4Gi", &format!("max_memory: {written}")), &Overlay::default())
+                .unwrap();
+        assert_eq!(config.document["resources"]["max_memory_bytes"], bytes, "{written}");
     }
 }
 
@@ -175,19 +126,11 @@ fn reserved_names_and_prefixes_are_told_apart() {
 fn a_mistake_is_refused_and_named() {
     // (what is there, what is written instead, what the error must say)
     let cases = [
-        (
-            "  images: []",
-            "  images: [Busybox]",
-            "config.images: image `Busybox`",
-        ),
+        ("  images: []", "  images: [Busybox]", "config.images: image `Busybox`"),
         ("  images: []", "  images: busybox:1.36", "config.images"),
         ("  images: []", "  image: []", "`image`"),
         ("  images: []", "", "`images`"),
-        (
-            "  images: []",
-            "  images: []\n  images: [evil]",
-            "config: key `images` is written twice",
-        ),
+        ("  images: []", "  images: []\n  images: [evil]", "config: key `images` is written twice"),
         (
             "    max_s: 600",
             "    max_s: 600\n    max_s: 9999",
@@ -198,63 +141,29 @@ fn a_mistake_is_refused_and_named() {
         ("    max_s: 600", "    max_s: 0", "config.timeouts.max_s"),
         ("max_cpu: \"4\"", "max_cpu: 4 cores", "config.resources.max_cpu"),
         ("max_cpu: \"4\"", "max_cpu: [4]", "config.resources.max_cpu"),
-        (
-            "max_memory: 4Gi",
-            "max_memory: 4GiB",
-            "config.resources.max_memory",
-        ),
+        ("max_memory: 4Gi", "max_memory: 4GiB", "config.resources.max_memory"),
         ("max_bytes: 10Mi", "max_bytes: -1", "config.files.max_bytes"),
-        (
-            "[mcp-ephemeral]",
-            "[Kube_System]",
-            "config.jobs.namespaces: `Kube_System`",
-        ),
-        (
-            "require_limits: false",
-            "require_limits: no",
-            "config.jobs.require_limits",
-        ),
+        ("[mcp-ephemeral]", "[Kube_System]", "config.jobs.namespaces: `Kube_System`"),
+        ("require_limits: false", "require_limits: no", "config.jobs.require_limits"),
         ("[\"KUBEPERMIT_*\"]", "[\"*\"]", "config.env.reserved: `*`"),
         ("[\"KUBEPERMIT_*\"]", "[\"A*B\"]", "config.env.reserved: `A*B`"),
         ("profile: restricted", "profile: privileged", "config.pod.profile"),
-        (
-            "roles: {}",
-            "roles: {builder: {images: [x y]}}",
-            "config.roles.builder.images: image `x y`",
-        ),
+        ("roles: {}", "roles: {builder: {images: [x y]}}", "config.roles.builder.images: image `x y`"),
         ("roles: {}", "roles: {builder: {namespaces: [x]}}", "`namespaces`"),
         (
             "roles: {}",
             "roles: {a: {images: []}, a: {images: [evil]}}",
             "config.roles: key `a` is written twice",
         ),
-        (
-            "site: {}",
-            "site: {a: {b: [{c: 1, c: 2}]}}",
-            "config.site.a.b[0]: key `c` is written twice",
-        ),
+        ("site: {}", "site: {a: {b: [{c: 1, c: 2}]}}", "config.site.a.b[0]: key `c` is written twice"),
         ("site: {}", "site: {a: !secret x}", "YAML tag"),
-        (
-            "config:",
-            "kubepermit: {decision: {allow: true}}\nconfig:",
-            "`kubepermit`",
-        ),
-        (
-            "config:",
-            "---\nconfig: {}\n---\nconfig:",
-            "more than one document",
-        ),
+        ("config:", "kubepermit: {decision: {allow: true}}\nconfig:", "`kubepermit`"),
+        ("config:", "---\nconfig: {}\n---\nconfig:", "more than one document"),
         ("site: {}", "site: {", "data.yaml:"),
     ];
     for (from, to, says) in cases {
         let error = parse(&edited(from, to), &Overlay::default()).unwrap_err();
-        let LoadError::Rejected {
-            at,
-            problem: Problem::Data(_),
-        } = &error
-        else {
-            panic!("{error:?}")
-        };
+        let LoadError::Rejected { at, problem: Problem::Data(_) } = &error else { panic!("{error:?}") };
         assert_eq!(at.file, "data.yaml");
         assert!(error.to_string().contains(says), "{to}: {error}");
     }
@@ -263,48 +172,24 @@ fn a_mistake_is_refused_and_named() {
 
 #[test]
 fn a_repeated_key_is_named_with_its_line() {
-    let error = parse(
-        "config:\n  site:\n    a: 1\n    b: 2\n    a: 3\n",
-        &Overlay::default(),
-    )
-    .unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "data.yaml:3: config.site: key `a` is written twice"
-    );
+    let error = parse("config:\n  site:\n    a: 1\n    b: 2\n    a: 3\n", &Overlay::default()).unwrap_err();
+    assert_eq!(error.to_string(), "data.yaml:3: config.site: key `a` is written twice");
 }
 
 #[test]
 fn a_mistake_in_what_is_laid_over_names_the_setting() {
-    let images = Overlay {
-        images: Some(strings(&["Busybox"])),
-        ..Overlay::default()
-    };
+    let images = Overlay { images: Some(strings(&["Busybox"])), ..Overlay::default() };
     let error = parse(SHIPPED, &images).unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .starts_with("the configured images: image `Busybox`"),
-        "{error}"
-    );
-    let namespaces = Overlay {
-        job_namespaces: Some(strings(&[""])),
-        ..Overlay::default()
-    };
+    assert!(error.to_string().starts_with("the configured images: image `Busybox`"), "{error}");
+    let namespaces = Overlay { job_namespaces: Some(strings(&[""])), ..Overlay::default() };
     let error = parse(SHIPPED, &namespaces).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "the configured job namespaces: `` is not a namespace's name"
-    );
+    assert_eq!(error.to_string(), "the configured job namespaces: `` is not a namespace's name");
 }
 
 #[test]
 fn hints_name_ten_of_a_long_list() {
     let images = (0..1000).map(|i| format!("i:{i}")).collect();
-    let overlay = Overlay {
-        images: Some(images),
-        ..Overlay::default()
-    };
+    let overlay = Overlay { images: Some(images), ..Overlay::default() };
     let config = parse(SHIPPED, &overlay).unwrap();
     assert_eq!(config.document["images"].as_object().unwrap().len(), 1000);
     assert_eq!(config.document["images_shown"].as_array().unwrap().len(), 10);

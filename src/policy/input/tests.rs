@@ -18,10 +18,8 @@ fn validator(schema: &str) -> Validator {
 
 #[track_caller]
 fn valid(validator: &Validator, document: &Value) {
-    let errors: Vec<_> = validator
-        .iter_errors(document)
-        .map(|error| format!("{}: {error}", error.instance_path()))
-        .collect();
+    let errors: Vec<_> =
+        validator.iter_errors(document).map(|error| format!("{}: {error}", error.instance_path())).collect();
     assert!(errors.is_empty(), "{errors:#?}\n{document:#}");
 }
 
@@ -32,7 +30,19 @@ const DATA: &str = include_str!("../../../schemas/policy-data.json");
 fn of(caller: &Caller, arguments: Value) -> Value {
     let call = call(arguments);
     let listed = AllowedImages::new(["python:3.12-slim".parse().unwrap()]);
-    let plan = plan(&call, &settings(), &listed).unwrap();
+    let plan = plan(
+        &call,
+        &crate::plan::Settings {
+            jobs: settings(),
+            kubectl: crate::plan::KubectlSettings {
+                context: "test".into(),
+                cache_dir: "/private/cache".into(),
+                request_timeout_s: 20,
+            },
+        },
+        &listed,
+    )
+    .unwrap();
     document(caller, &call, &plan, "2026-01-02T03:04:05Z".parse().unwrap())
 }
 
@@ -96,19 +106,13 @@ fn a_call_becomes_facts() {
 
 #[test]
 fn every_field_is_there_when_little_is_given() {
-    let input = of(
-        &Caller::at_command_line(),
-        json!({ "image": "busybox:1.36", "command": ["true"] }),
-    );
+    let input = of(&Caller::at_command_line(), json!({ "image": "busybox:1.36", "command": ["true"] }));
     valid(&validator(INPUT), &input);
     assert_eq!(input["caller"]["client"], Value::Null);
     assert_eq!(input["job"]["resources"]["cpu_limit_millis"], Value::Null);
     assert_eq!(input["job"]["resources"]["cpu_millis"], 1000);
     assert_eq!(input["job"]["clone"], Value::Null);
-    assert_eq!(
-        (&input["kubectl"], &input["handle"]),
-        (&Value::Null, &Value::Null)
-    );
+    assert_eq!((&input["kubectl"], &input["handle"]), (&Value::Null, &Value::Null));
 }
 
 #[test]
@@ -122,37 +126,15 @@ fn a_fraction_of_a_second_is_rounded_up() {
 #[test]
 fn the_input_schema_is_closed() {
     let validator = validator(INPUT);
-    let good = of(
-        &Caller::at_command_line(),
-        json!({ "image": "busybox:1.36", "command": ["true"] }),
-    );
-    for path in [
-        "",
-        "/request",
-        "/caller",
-        "/job",
-        "/job/image",
-        "/job/files",
-        "/job/resources",
-    ] {
+    let good = of(&Caller::at_command_line(), json!({ "image": "busybox:1.36", "command": ["true"] }));
+    for path in ["", "/request", "/caller", "/job", "/job/image", "/job/files", "/job/resources"] {
         let mut more = good.clone();
         more.pointer_mut(path).unwrap()["extra"] = json!(1);
         assert!(!validator.is_valid(&more), "{path}");
-        let keys: Vec<_> = good
-            .pointer(path)
-            .unwrap()
-            .as_object()
-            .unwrap()
-            .keys()
-            .cloned()
-            .collect();
+        let keys: Vec<_> = good.pointer(path).unwrap().as_object().unwrap().keys().cloned().collect();
         for key in keys {
             let mut less = good.clone();
-            less.pointer_mut(path)
-                .unwrap()
-                .as_object_mut()
-                .unwrap()
-                .remove(&key);
+            less.pointer_mut(path).unwrap().as_object_mut().unwrap().remove(&key);
             assert!(!validator.is_valid(&less), "{path}/{key}");
         }
     }
@@ -160,10 +142,7 @@ fn the_input_schema_is_closed() {
 
 #[test]
 fn what_the_shipped_rules_say_is_a_decision() {
-    let overlay = Overlay {
-        images: Some(vec!["python:3.12-slim".to_owned()]),
-        ..Overlay::default()
-    };
+    let overlay = Overlay { images: Some(vec!["python:3.12-slim".to_owned()]), ..Overlay::default() };
     let bundle = Bundle::read(&BundleSource::BuiltIn).unwrap();
     let config = Config::parse(bundle.data().unwrap(), &overlay).unwrap();
     valid(&validator(DATA), &config.document);

@@ -23,11 +23,7 @@ fn outcome_of(rules: &str) -> TestOutcome {
 #[test]
 fn the_shipped_bundles_tests_pass() {
     let report = run(&BundleSource::BuiltIn).unwrap();
-    let bad: Vec<_> = report
-        .tests
-        .iter()
-        .filter(|test| test.outcome != TestOutcome::Pass)
-        .collect();
+    let bad: Vec<_> = report.tests.iter().filter(|test| test.outcome != TestOutcome::Pass).collect();
     assert!(report.passed(), "{bad:#?}\n{:#?}", report.problems);
 }
 
@@ -63,14 +59,10 @@ fn everything_else_fails() {
             "not true: \"one\"",
         ),
     ] {
-        let TestOutcome::Fail(reason) = outcome_of(rules) else {
-            panic!("{rules}")
-        };
+        let TestOutcome::Fail(reason) = outcome_of(rules) else { panic!("{rules}") };
         assert!(reason.contains(says), "{rules}: {reason}");
     }
-    let TestOutcome::Error(error) = outcome_of("test_a if regex.match(\"[\", \"a\")") else {
-        panic!()
-    };
+    let TestOutcome::Error(error) = outcome_of("test_a if regex.match(\"[\", \"a\")") else { panic!() };
     assert!(error.starts_with("tests/a_test.rego:2: "), "{error}");
 }
 
@@ -80,30 +72,18 @@ fn a_suite_cannot_pass_emptily() {
     assert!(run_files(&[good]).passed());
     let cases: &[(&[(&str, &str)], &str)] = &[
         (&[], "the bundle has no tests"),
-        (
-            &[("tests/a_test.rego", "package a_test\ntodo_test_a := true\n")],
-            "every test is skipped",
-        ),
-        (
-            &[good, ("tests/a_test.rego", "package a_test\nx := true\n")],
-            "tests/a_test.rego defines no test",
-        ),
+        (&[("tests/a_test.rego", "package a_test\ntodo_test_a := true\n")], "every test is skipped"),
+        (&[good, ("tests/a_test.rego", "package a_test\nx := true\n")], "tests/a_test.rego defines no test"),
         (
             &[good, ("tests/a.rego", "package a_test\ntest_a := true\n")],
             "tests/a.rego:2: test `test_a` is in a file whose name does not end in `_test.rego`",
         ),
         (
-            &[(
-                "tests/a_test.rego",
-                "package a_test\ntest_a if false\ntest_a if true\n",
-            )],
+            &[("tests/a_test.rego", "package a_test\ntest_a if false\ntest_a if true\n")],
             "tests/a_test.rego:3: test `test_a` is already defined at tests/a_test.rego:2",
         ),
         (
-            &[(
-                "tests/a_test.rego",
-                "package a_test\ntest_b := true\ntest_a.b := true\n",
-            )],
+            &[("tests/a_test.rego", "package a_test\ntest_b := true\ntest_a.b := true\n")],
             "tests/a_test.rego:3: test `test_a` has a dotted name and would not be run",
         ),
     ];
@@ -120,10 +100,7 @@ fn a_default_does_not_define_a_test_twice() {
         outcome_of("default test_a := false\ntest_a if data.kubepermit.x == 2"),
         TestOutcome::Fail("its value is false".to_owned())
     );
-    assert_eq!(
-        outcome_of("default test_a := false\ntest_a if data.kubepermit.x == 1"),
-        TestOutcome::Pass
-    );
+    assert_eq!(outcome_of("default test_a := false\ntest_a if data.kubepermit.x == 1"), TestOutcome::Pass);
 }
 
 #[test]
@@ -132,14 +109,9 @@ fn each_test_is_reported_with_its_place_and_its_prints() {
         "tests/a_test.rego",
         "package sub.a_test\n\ntodo_test_b := true\n\ntest_c if {\n\tprint(\"seen\", data.kubepermit.x)\n\tfalse\n}\n",
     )]);
-    let [b, c] = report.tests.as_slice() else {
-        panic!("{report:?}")
-    };
+    let [b, c] = report.tests.as_slice() else { panic!("{report:?}") };
     let (b, c) = if b.name == "test_c" { (c, b) } else { (b, c) };
     assert_eq!((b.name.as_str(), &b.outcome), ("todo_test_b", &TestOutcome::Skip));
-    assert_eq!(
-        (c.package.as_str(), c.at.to_string()),
-        ("sub.a_test", "tests/a_test.rego:5".to_owned())
-    );
+    assert_eq!((c.package.as_str(), c.at.to_string()), ("sub.a_test", "tests/a_test.rego:5".to_owned()));
     assert_eq!(c.prints, ["tests/a_test.rego:6: seen 1"]);
 }

@@ -32,12 +32,10 @@ pub fn fill(job: &mut Job) {
     }
     spec.parallelism.get_or_insert(1);
     spec.backoff_limit.get_or_insert(6);
-    spec.completion_mode
-        .get_or_insert_with(|| "NonIndexed".to_owned());
+    spec.completion_mode.get_or_insert_with(|| "NonIndexed".to_owned());
     spec.suspend.get_or_insert(false);
     spec.manual_selector.get_or_insert(false);
-    spec.pod_replacement_policy
-        .get_or_insert_with(|| "TerminatingOrFailed".to_owned());
+    spec.pod_replacement_policy.get_or_insert_with(|| "TerminatingOrFailed".to_owned());
     let template = spec.template.metadata.get_or_insert_default();
     if meta.labels.as_ref().is_none_or(BTreeMap::is_empty) && template.labels.is_some() {
         meta.labels.clone_from(&template.labels);
@@ -50,10 +48,7 @@ pub fn fill(job: &mut Job) {
         }
         // A selector of the caller's stays for validation to refuse.
         spec.selector.get_or_insert_with(|| LabelSelector {
-            match_labels: Some(BTreeMap::from([(
-                "batch.kubernetes.io/controller-uid".to_owned(),
-                uid,
-            )])),
+            match_labels: Some(BTreeMap::from([("batch.kubernetes.io/controller-uid".to_owned(), uid)])),
             match_expressions: None,
         });
     }
@@ -63,38 +58,24 @@ pub fn fill(job: &mut Job) {
 fn fill_pod(spec: &mut PodSpec) {
     spec.restart_policy.get_or_insert_with(|| "Always".to_owned());
     spec.dns_policy.get_or_insert_with(|| "ClusterFirst".to_owned());
-    spec.scheduler_name
-        .get_or_insert_with(|| "default-scheduler".to_owned());
+    spec.scheduler_name.get_or_insert_with(|| "default-scheduler".to_owned());
     spec.termination_grace_period_seconds.get_or_insert(30);
-    spec.security_context
-        .get_or_insert_with(PodSecurityContext::default);
+    spec.security_context.get_or_insert_with(PodSecurityContext::default);
     if let Some(account) = &spec.service_account_name {
         spec.service_account = Some(account.clone());
     }
-    for container in spec
-        .containers
-        .iter_mut()
-        .chain(spec.init_containers.iter_mut().flatten())
-    {
+    for container in spec.containers.iter_mut().chain(spec.init_containers.iter_mut().flatten()) {
         fill_container(container);
     }
 }
 
 fn fill_container(container: &mut Container) {
-    container
-        .termination_message_path
-        .get_or_insert_with(|| "/dev/termination-log".to_owned());
-    container
-        .termination_message_policy
-        .get_or_insert_with(|| "File".to_owned());
-    container
-        .resources
-        .get_or_insert_with(ResourceRequirements::default);
+    container.termination_message_path.get_or_insert_with(|| "/dev/termination-log".to_owned());
+    container.termination_message_policy.get_or_insert_with(|| "File".to_owned());
+    container.resources.get_or_insert_with(ResourceRequirements::default);
     let image = container.image.as_deref().unwrap_or_default();
     let last = image.rsplit('/').next().unwrap_or_default();
     let moving = !image.contains('@') && (!last.contains(':') || last.ends_with(":latest"));
     let policy = if moving { "Always" } else { "IfNotPresent" };
-    container
-        .image_pull_policy
-        .get_or_insert_with(|| policy.to_owned());
+    container.image_pull_policy.get_or_insert_with(|| policy.to_owned());
 }

@@ -45,45 +45,28 @@ fn any_call() -> impl Strategy<Value = RunJob> {
             Just("/work/".to_owned()),
         ]),
     )
-        .prop_map(
-            |(image, command, files, env, limits, timeout_s, workdir)| RunJob {
-                image,
-                command,
-                files,
-                env,
-                limits,
-                timeout_s,
-                workdir,
-            },
-        )
+        .prop_map(|(image, command, files, env, limits, timeout_s, workdir)| RunJob {
+            image,
+            command,
+            files,
+            env,
+            limits,
+            timeout_s,
+            workdir,
+        })
 }
 
 fn containers(pod: &Value) -> Vec<&Value> {
-    ["containers", "initContainers"]
-        .iter()
-        .filter_map(|list| pod[list].as_array())
-        .flatten()
-        .collect()
+    ["containers", "initContainers"].iter().filter_map(|list| pod[list].as_array()).flatten().collect()
 }
 
 fn names(list: &Value) -> Vec<&str> {
-    list.as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(|item| item["name"].as_str())
-        .collect()
+    list.as_array().into_iter().flatten().filter_map(|item| item["name"].as_str()).collect()
 }
 
 fn amount(resources: &Value, kind: &str, name: &str) -> Option<u64> {
     let text = resources[kind][name].as_str()?;
-    Some(
-        if name == "cpu" {
-            quantity::cpu_millis(text)
-        } else {
-            quantity::memory_bytes(text)
-        }
-        .unwrap(),
-    )
+    Some(if name == "cpu" { quantity::cpu_millis(text) } else { quantity::memory_bytes(text) }.unwrap())
 }
 
 proptest! {

@@ -6,10 +6,7 @@ use std::process::{Child, Command};
 use super::wait_for;
 
 fn start(file: &Path) -> Child {
-    Command::new("sh")
-        .args(["-c", &wait_for(file.to_str().unwrap())])
-        .spawn()
-        .unwrap()
+    Command::new("sh").args(["-c", &wait_for(file.to_str().unwrap())]).spawn().unwrap()
 }
 
 #[test]
@@ -30,10 +27,7 @@ fn a_helper_that_is_told_to_stop_fails() {
     // The signal may come before the trap is set; then the shell dies of it and another try is due.
     let code = (0..20).find_map(|_| {
         std::thread::sleep(std::time::Duration::from_millis(50));
-        Command::new("sh")
-            .args(["-c", &format!("kill -TERM {}", child.id())])
-            .status()
-            .unwrap();
+        Command::new("sh").args(["-c", &format!("kill -TERM {}", child.id())]).status().unwrap();
         let status = child.wait().unwrap();
         if status.code().is_none() {
             child = start(&directory.path().join("done"));
