@@ -13,7 +13,7 @@ pub mod quantity;
 pub use budgets::Budgets;
 pub use image::{AllowedImages, ImageReference, ResolvedImage};
 pub use job::{JobPlan, JobResources, JobSettings, PlannedFile, PodProfile};
-pub use kubectl::{KubectlPlan, KubectlSettings, Presentation, Verb};
+pub use kubectl::{DnsLabel, KubectlPlan, KubectlSettings, NameError, Presentation, Verb};
 pub use quantity::QuantityError;
 
 use crate::refusal::{Reason, Refusal};

@@ -1,8 +1,39 @@
 //! A read's plan: the exact kubectl argv.
+//!
+//! ```text
+//! get --context=prod --namespace=dev --request-timeout=20s --cache-dir=/… --output=json -- pods
+//! ```
+
+mod argv;
+mod field_selector;
+mod kind;
+mod label_selector;
+mod name;
+
+pub use name::{DnsLabel, NameError};
+
+use std::fmt::Display;
+use std::str::FromStr;
 
 use crate::ids::DecisionId;
+use crate::plan::{keep, quote};
 use crate::refusal::{Reason, Refusal, Stage};
-use crate::schema::Arguments;
+use crate::schema::{Arguments, DescribeResource, ListEvents, ListPods, PodLogs};
+use argv::{Argv, Flag};
+use field_selector::FieldSelector;
+use kind::{Kind, Resource};
+use label_selector::LabelSelector;
+use name::DnsSubdomain;
+
+/// How many lines of a log, when the caller does not say.
+const DEFAULT_TAIL_LINES: u64 = 100;
+/// The most lines that a caller may ask for.
+const MAX_TAIL_LINES: u64 = 2000;
+/// A year: the longest that a caller may look back.
+const MAX_SINCE_SECONDS: u64 = 31_536_000;
+/// The most that a kubelet may send for one log, in bytes. It cuts the newest lines off, which are the ones
+/// that are wanted, so this is a bound for broken cases: 2000 lines of 32 KiB fit.
+const LOG_LIMIT_BYTES: u64 = 64 * 1024 * 1024;
 
 /// What the operator configured for every read.
 #[derive(Debug, Clone)]
@@ -125,9 +156,235 @@ impl Verb {
 
 /// Makes the plan of a read.
 pub(super) fn plan(
-    _id: DecisionId,
-    _arguments: &Arguments,
-    _settings: &KubectlSettings,
+    id: DecisionId,
+    arguments: &Arguments,
+    settings: &KubectlSettings,
 ) -> Result<KubectlPlan, Refusal> {
-    Err(Refusal::because(Stage::Plan, Reason::new("stub", "", "", "")))
+    let mut reasons = Vec::new();
+    if settings.context.is_empty() {
+        // Without one kubectl would take whatever its configuration says at that moment.
+        reasons.push(Reason::new(
+            "kubectl.context",
+            "no context is set for reads, and an unnamed cluster is not read",
+            "",
+            "nothing in the call is at fault; the operator has to name a context of the kubeconfig",
+        ));
+    }
+    let read = match arguments {
+        Arguments::ListPods(read) => list_pods(read, settings, &mut reasons),
+        Arguments::PodLogs(read) => pod_logs(read, settings, &mut reasons),
+        Arguments::DescribeResource(read) => describe_resource(read, settings, &mut reasons),
+        Arguments::ListEvents(read) => list_events(read, settings, &mut reasons),
+        Arguments::RunJob(_) => {
+            reasons.push(Reason::new(
+                "plan.not_a_read",
+                "a job is not a read",
+                "",
+                "report this: it is a mix-up",
+            ));
+            None
+        }
+    };
+    let (Some(read), true) = (read, reasons.is_empty()) else {
+        return Err(Refusal { stage: Stage::Plan, reasons });
+    };
+    let Read { verb, resource, namespace, argv: (flags, argv), presentation } = read;
+    Ok(KubectlPlan {
+        id,
+        verb,
+        resource: Some(resource.plural),
+        group: resource.group,
+        all_namespaces: namespace.is_none(),
+        namespace: namespace.map(|name| name.to_string()),
+        flags,
+        argv,
+        presentation,
+    })
 }
+
+/// What the four tools have in common.
+struct Read {
+    verb: Verb,
+    resource: Resource,
+    /// `None` for all of them.
+    namespace: Option<DnsLabel>,
+    argv: (Vec<String>, Vec<String>),
+    presentation: Presentation,
+}
+
+fn list_pods(read: &ListPods, settings: &KubectlSettings, reasons: &mut Vec<Reason>) -> Option<Read> {
+    let namespace = optional_namespace(read.namespace.as_deref(), reasons);
+    let selector = optional(read.selector.as_deref(), &SELECTOR, reasons);
+    let field_selector = optional(read.field_selector.as_deref(), &FIELD_SELECTOR, reasons);
+    let (namespace, selector, field_selector): (_, Option<LabelSelector>, Option<FieldSelector>) =
+        (namespace?, selector?, field_selector?);
+    let argv = Argv::new(Verb::Get, namespace.as_ref().map(DnsLabel::as_str), settings)
+        .with(Flag::Output, "json")
+        .with_some(Flag::Selector, selector.map(|selector| selector.to_string()).as_deref())
+        .with_some(Flag::FieldSelector, field_selector.map(|selector| selector.to_string()).as_deref())
+        .ending([Resource::PODS.word()]);
+    let (verb, resource, presentation) = (Verb::Get, Resource::PODS, Presentation::Pods);
+    Some(Read { verb, resource, namespace, argv, presentation })
+}
+
+fn list_events(read: &ListEvents, settings: &KubectlSettings, reasons: &mut Vec<Reason>) -> Option<Read> {
+    let namespace = optional_namespace(read.namespace.as_deref(), reasons);
+    let for_kind = read.for_kind.as_deref().map(|kind| known_kind(kind, "/for_kind", reasons));
+    let for_name: Option<Option<DnsSubdomain>> = optional(read.for_name.as_deref(), &FOR_NAME, reasons);
+    let (namespace, for_name) = (namespace?, for_name?);
+    let mut terms = Vec::new();
+    if read.warnings_only {
+        terms.push("type=Warning".to_owned());
+    }
+    if let Some(kind) = for_kind {
+        terms.push(format!("involvedObject.kind={}", kind?.as_str()));
+    }
+    if let Some(name) = for_name {
+        terms.push(format!("involvedObject.name={name}"));
+    }
+    let terms = (!terms.is_empty()).then(|| terms.join(","));
+    let argv = Argv::new(Verb::Get, namespace.as_ref().map(DnsLabel::as_str), settings)
+        .with(Flag::Output, "json")
+        .with_some(Flag::FieldSelector, terms.as_deref())
+        .ending([Resource::EVENTS.word()]);
+    let (verb, resource, presentation) = (Verb::Get, Resource::EVENTS, Presentation::Events);
+    Some(Read { verb, resource, namespace, argv, presentation })
+}
+
+fn describe_resource(
+    read: &DescribeResource,
+    settings: &KubectlSettings,
+    reasons: &mut Vec<Reason>,
+) -> Option<Read> {
+    let namespace: Option<DnsLabel> = parsed(&read.namespace, &NAMESPACE, reasons);
+    let name: Option<DnsSubdomain> = parsed(&read.name, &NAME, reasons);
+    let resource = known_kind(&read.kind, "/kind", reasons).and_then(|kind| {
+        let resource = kind.describable();
+        if resource.is_none() {
+            reasons.push(unknown_kind(&read.kind, "/kind"));
+        }
+        resource
+    });
+    let (namespace, name, resource) = (namespace?, name?, resource?);
+    let argv = Argv::new(Verb::Describe, Some(namespace.as_str()), settings)
+        .with(Flag::ShowEvents, "true")
+        .ending([resource.word(), name.to_string()]);
+    let (verb, presentation) = (Verb::Describe, Presentation::Describe);
+    Some(Read { verb, resource, namespace: Some(namespace), argv, presentation })
+}
+
+fn pod_logs(read: &PodLogs, settings: &KubectlSettings, reasons: &mut Vec<Reason>) -> Option<Read> {
+    let namespace: Option<DnsLabel> = parsed(&read.namespace, &NAMESPACE, reasons);
+    let name: Option<DnsSubdomain> = parsed(&read.name, &NAME, reasons);
+    let container: Option<Option<DnsLabel>> = optional(read.container.as_deref(), &CONTAINER, reasons);
+    let tail = read.tail_lines.unwrap_or(DEFAULT_TAIL_LINES);
+    within(tail, MAX_TAIL_LINES, "tail_lines", reasons);
+    if let Some(seconds) = read.since_seconds {
+        within(seconds, MAX_SINCE_SECONDS, "since_seconds", reasons);
+    }
+    let (namespace, name, container) = (namespace?, name?, container?);
+    let argv = Argv::new(Verb::Logs, Some(namespace.as_str()), settings)
+        .with_some(Flag::Container, container.as_ref().map(DnsLabel::as_str))
+        .with(Flag::Tail, &tail.to_string())
+        .with(Flag::LimitBytes, &LOG_LIMIT_BYTES.to_string())
+        .with_some(Flag::Previous, read.previous.then_some("true"))
+        .with_some(Flag::Since, read.since_seconds.map(|seconds| format!("{seconds}s")).as_deref())
+        .ending([name.to_string()]);
+    let (verb, resource, presentation) = (Verb::Logs, Resource::PODS, Presentation::Logs);
+    Some(Read { verb, resource, namespace: Some(namespace), argv, presentation })
+}
+
+/// A text field of a read: how a refusal speaks of it.
+struct Field {
+    code: &'static str,
+    pointer: &'static str,
+    noun: &'static str,
+    hint: &'static str,
+}
+
+const NAMESPACE: Field = Field {
+    code: "namespace.invalid",
+    pointer: "/namespace",
+    noun: "namespace",
+    hint: "write the name of one namespace, for example `default`",
+};
+const NAME: Field = Field {
+    code: "name.invalid",
+    pointer: "/name",
+    noun: "name",
+    hint: "write the exact name of one object, as list_pods or list_events shows it, without its kind",
+};
+const FOR_NAME: Field = Field { pointer: "/for_name", ..NAME };
+const CONTAINER: Field = Field {
+    code: "container.invalid",
+    pointer: "/container",
+    noun: "container",
+    hint: "write the name of one container, as describe_resource shows it for the pod",
+};
+const SELECTOR: Field = Field {
+    code: "selector.invalid",
+    pointer: "/selector",
+    noun: "label selector",
+    hint: "write for example `app=web,tier!=cache`, `env in (dev,staging)`, `canary` or `!canary`",
+};
+const FIELD_SELECTOR: Field = Field {
+    code: "field_selector.invalid",
+    pointer: "/field_selector",
+    noun: "field selector",
+    hint: "write for example `status.phase!=Running` or `spec.nodeName=node-1`",
+};
+
+fn parsed<T: FromStr<Err: Display>>(text: &str, field: &Field, reasons: &mut Vec<Reason>) -> Option<T> {
+    let value = text.parse().map_err(|fault| {
+        let message = format!("{} {} {fault}", field.noun, quote(text));
+        Some(Reason::new(field.code, message, field.pointer, field.hint))
+    });
+    keep(value, reasons)
+}
+
+/// `None` when there is a reason; `Some(None)` when nothing was written.
+fn optional<T: FromStr<Err: Display>>(
+    text: Option<&str>,
+    field: &Field,
+    reasons: &mut Vec<Reason>,
+) -> Option<Option<T>> {
+    match text {
+        Some(text) => parsed(text, field, reasons).map(Some),
+        None => Some(None),
+    }
+}
+
+fn optional_namespace(text: Option<&str>, reasons: &mut Vec<Reason>) -> Option<Option<DnsLabel>> {
+    optional(text, &NAMESPACE, reasons)
+}
+
+fn known_kind(name: &str, pointer: &str, reasons: &mut Vec<Reason>) -> Option<Kind> {
+    let kind = Kind::of(name);
+    if kind.is_none() {
+        reasons.push(unknown_kind(name, pointer));
+    }
+    kind
+}
+
+fn unknown_kind(name: &str, pointer: &str) -> Reason {
+    Reason::new(
+        "kind.invalid",
+        format!("kind {} cannot be read", quote(name)),
+        pointer,
+        "use one of the kinds in the tool's input schema",
+    )
+}
+
+fn within(number: u64, most: u64, field: &str, reasons: &mut Vec<Reason>) {
+    if !(1..=most).contains(&number) {
+        reasons.push(Reason::new(
+            format!("{field}.invalid"),
+            format!("{number} is not a number from 1 to {most}"),
+            format!("/{field}"),
+            format!("write a number from 1 to {most}"),
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests;
