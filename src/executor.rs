@@ -1,4 +1,6 @@
-//! [`Permit`] to Kubernetes to [`JobOutcome`]. What the policy judged is sent unchanged.
+//! [`Permit`] to Kubernetes to [`Outcome`]. What the policy judged is sent unchanged.
+//!
+//! A job goes through the API, a read through kubectl (in a module of its own). A job's way is
 //!
 //! ```text
 //! create -> feed (watch, list) -> classify -> inject -> run -> logs, collect -> cleanup
@@ -14,9 +16,11 @@ mod classify;
 mod cleanup;
 mod cluster;
 mod collect;
+mod dispatch;
 mod exec;
 mod feed;
 mod inject;
+mod kubectl;
 mod logs;
 mod outcome;
 mod progress;
@@ -26,6 +30,10 @@ mod suspicion;
 mod text;
 
 pub use cluster::{Cluster, ClusterError, ClusterSource};
+pub use dispatch::{Executor, Outcome};
+pub use kubectl::{
+    Access, KubectlExecutor, PrivateHome, ReadFailure, ReadLimits, ReadOutcome, ReadReason, ReadSource, ReadText, ReadTools, find_kubectl,
+};
 pub use outcome::{Artifact, JobOutcome, Reason, Status, Truncated};
 pub use progress::Progress;
 pub use suspicion::Graces;
@@ -101,7 +109,7 @@ impl JobExecutor {
         let plan = match permit.into_plan() {
             Plan::Job(plan) => plan,
             Plan::Kubectl(_) => {
-                return JobOutcome::error(Reason::ApiserverUnavailable, "reads do not run yet");
+                return JobOutcome::error(Reason::AdmissionDenied, "a read is not a job, so nothing was run");
             }
         };
         if record.decision_id() != plan.id() {

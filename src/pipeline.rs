@@ -13,7 +13,7 @@ use crate::audit::{
     OutputSummary,
 };
 use crate::caller::Caller;
-use crate::executor::{JobExecutor, JobOutcome, Progress, Status};
+use crate::executor::{Executor, JobOutcome, Outcome, Progress, ReadOutcome, ReadReason, Status};
 use crate::ids::DecisionId;
 use crate::plan::{self, Plan, Settings};
 use crate::policy::{Decision, Policy, Question, Verdict};
@@ -27,7 +27,7 @@ pub struct Gateway {
     settings: Settings,
     policy: Arc<Policy>,
     audit: Audit,
-    executor: JobExecutor,
+    executor: Executor,
     running: TaskTracker,
 }
 
@@ -68,7 +68,7 @@ impl Gateway {
         settings: Settings,
         policy: Arc<Policy>,
         audit: Audit,
-        executor: JobExecutor,
+        executor: Executor,
     ) -> Self {
         Self { catalogue, settings, policy, audit, executor, running: TaskTracker::new() }
     }
@@ -133,9 +133,12 @@ impl Gateway {
                 let _ = sender.try_send(step);
             }
         };
-        let outcome = self.executor.run_job(permit, &record, &progress, request.cancelled).await;
+        let outcome = self.executor.run(permit, &record, &progress, request.cancelled).await;
         match record.close(&summary(&outcome)).await {
-            Ok(()) => Reply::Job { id, image, outcome },
+            Ok(()) => match outcome {
+                Outcome::Job(outcome) => Reply::Job { id, image, outcome },
+                Outcome::Read(outcome) => Reply::Read { id, outcome },
+            },
             Err(error) => {
                 tracing::error!(decision_id = %id, error = with_causes(&error), "an outcome could not be recorded");
                 Reply::Unrecorded { id, cause: with_causes(&error) }
@@ -326,7 +329,42 @@ fn subject(plan: &Plan) -> Value {
 }
 
 /// What an outcome's record holds: digests and lengths, never content.
-fn summary(outcome: &JobOutcome) -> OutcomeSummary {
+fn summary(outcome: &Outcome) -> OutcomeSummary {
+    match outcome {
+        Outcome::Job(outcome) => job_summary(outcome),
+        Outcome::Read(outcome) => read_summary(outcome),
+    }
+}
+
+fn read_summary(outcome: &ReadOutcome) -> OutcomeSummary {
+    let (status, reason, output, message) = match &outcome.end {
+        Ok(read) => {
+            let output = OutputSummary::of(read.output.as_bytes(), read.omitted_characters);
+            (OutcomeStatus::Succeeded, None, Some(output), String::new())
+        }
+        Err(failure) => {
+            let status = match failure.reason {
+                ReadReason::Timeout => OutcomeStatus::Timeout,
+                _ if outcome.exit_code.is_some() => OutcomeStatus::Failed,
+                _ => OutcomeStatus::Error,
+            };
+            (status, Some(failure.reason.as_str().to_owned()), None, failure.message.clone())
+        }
+    };
+    OutcomeSummary {
+        status,
+        reason,
+        exit_code: outcome.exit_code,
+        duration_ms: u64::try_from(outcome.duration.as_millis()).unwrap_or(u64::MAX),
+        output,
+        artifacts: Vec::new(),
+        job_uid: None,
+        image_id: None,
+        message,
+    }
+}
+
+fn job_summary(outcome: &JobOutcome) -> OutcomeSummary {
     OutcomeSummary {
         status: match outcome.status {
             Status::Succeeded => OutcomeStatus::Succeeded,

@@ -94,7 +94,7 @@ pub struct OutputSummary {
     pub sha256: String,
     /// How many bytes were returned.
     pub len: u64,
-    /// How many bytes came before them and were left out.
+    /// How much was left out: bytes before them (a job), or characters at any place (a read).
     pub omitted: u64,
 }
 

@@ -105,6 +105,10 @@ fn show_reply(reply: &Reply) -> anyhow::Result<u8> {
             };
             (code, reply.result())
         }
+        Reply::Read { outcome, .. } => match &outcome.end {
+            Ok(_) => (exit::SUCCESS, reply.result()),
+            Err(_) => (exit::FAILED, reply.error_document()),
+        },
         Reply::Refused { .. } => (exit::REFUSED, reply.error_document()),
         Reply::Unrecorded { .. } | Reply::Broken { .. } => (exit::FAILED, reply.error_document()),
     };
@@ -118,6 +122,9 @@ fn show_reply(reply: &Reply) -> anyhow::Result<u8> {
 
 /// A reply for a reader.
 fn text(reply: &Reply) -> String {
+    if let Some(text) = reply.text() {
+        return text.trim_end_matches('\n').to_owned();
+    }
     let Reply::Job { id, image, outcome } = reply else { return reply.error_text().unwrap_or_default() };
     let mut lines = Vec::new();
     if outcome.truncated.output {

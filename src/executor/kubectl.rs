@@ -20,7 +20,7 @@ mod table;
 
 pub use failure::{ReadFailure, ReadReason};
 pub use home::PrivateHome;
-pub use kubeconfig::{Access, AccessError, ReadSource};
+pub use kubeconfig::{Access, AccessError, ReadSource, find_kubectl};
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

@@ -38,12 +38,15 @@ fn image_list(images: &[String]) -> String {
 /// A reply as the answer to `tools/call`. Only a failure inside the gateway is a protocol error.
 pub(super) fn answer(reply: &Reply) -> Result<CallToolResult, ErrorData> {
     if let Some(result) = reply.result() {
-        return Ok(CallToolResult::structured(result));
+        let text = reply.text().map(|text| vec![ContentBlock::text(text)]);
+        let mut answer = CallToolResult::structured(result);
+        answer.content = text.unwrap_or(answer.content);
+        return Ok(answer);
     }
     let text = reply.error_text().unwrap_or_default();
     match reply {
         Reply::Broken { .. } => Err(ErrorData::internal_error(text, None)),
-        Reply::Job { .. } | Reply::Refused { .. } | Reply::Unrecorded { .. } => {
+        Reply::Job { .. } | Reply::Read { .. } | Reply::Refused { .. } | Reply::Unrecorded { .. } => {
             let mut meta = MetaObject::default();
             if let Some(document) = reply.error_document() {
                 meta.insert("kubepermit/error".to_owned(), document);
