@@ -110,6 +110,7 @@ fn load_policy(config: &Config) -> anyhow::Result<Policy> {
         },
         job_namespaces: config.namespace_is_set.then(|| vec![config.namespace.clone()]),
         max_timeout_s: Some(config.max_timeout_s),
+        ..Overlay::default()
     };
     let policy = Policy::load(&source, &overlay).context("the policy cannot be used")?;
     Ok(policy.with_time_limit(config::POLICY_TIME_LIMIT))
