@@ -1,14 +1,18 @@
 //! Joins configuration to stages: the composition root. The only file that knows the embedded cluster.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 
 use crate::audit::{Audit, AuditOptions, AuditTarget};
-use crate::config::{self, AuditChoice, ClusterChoice, Config};
+use crate::config::{self, AuditChoice, ClusterChoice, Config, ReadCluster};
 use crate::embedded::{Embedded, EmbeddedOptions};
-use crate::executor::{Cluster, ClusterSource, JobExecutor, JobLimits};
+use crate::executor::{
+    Access, Cluster, ClusterSource, Executor, JobExecutor, JobLimits, KubectlExecutor, PrivateHome,
+    ReadLimits, ReadSource, ReadTools,
+};
 use crate::pipeline::Gateway;
 use crate::plan::{JobSettings, KubectlSettings, Settings};
 use crate::policy::{BundleSource, Overlay, Policy};
@@ -49,8 +53,14 @@ impl App {
         }
         let cluster = Arc::new(Cluster::new(source(&config, embedded.as_ref())));
         let limits = JobLimits::new(config.max_output_bytes, config.max_artifact_bytes);
-        let settings = Settings { jobs: job_settings(&config, &policy), kubectl: kubectl_settings() };
-        let executor = JobExecutor::new(cluster, limits);
+        let tools = read_tools(&config, embedded.as_ref())?;
+        notices.extend(read_notices(&tools));
+        let settings =
+            Settings { jobs: job_settings(&config, &policy), kubectl: kubectl_settings(&config, &tools) };
+        let executor = Executor::new(
+            JobExecutor::new(cluster, limits),
+            KubectlExecutor::new(tools, read_limits(&config)),
+        );
         let gateway = Arc::new(Gateway::new(catalogue, settings, policy, audit, executor));
         Ok(Self { gateway, embedded, notices })
     }
@@ -80,13 +90,12 @@ impl App {
         }
     }
 
-    /// The catalogue and the images that may be used, without starting anything.
+    /// The catalogue, and the policy that says what may be used, without starting anything.
     ///
     /// # Errors
     /// A bundle or catalogue that cannot be loaded.
-    pub fn catalogue(config: &Config) -> anyhow::Result<(Catalogue, Vec<String>)> {
-        let policy = load_policy(config)?;
-        Ok((Catalogue::load()?, policy.images_for(&[]).listing()))
+    pub fn catalogue(config: &Config) -> anyhow::Result<(Catalogue, Policy)> {
+        Ok((Catalogue::load()?, load_policy(config)?))
     }
 }
 
@@ -110,7 +119,11 @@ fn load_policy(config: &Config) -> anyhow::Result<Policy> {
         },
         job_namespaces: config.namespace_is_set.then(|| vec![config.namespace.clone()]),
         max_timeout_s: Some(config.max_timeout_s),
-        ..Overlay::default()
+        read_namespaces: config.reads.allow_namespaces.clone(),
+        extra_read_namespaces: match config.cluster {
+            ClusterChoice::Embedded { .. } => vec![config.namespace.clone(), "default".to_owned()],
+            ClusterChoice::Kubeconfig { .. } | ClusterChoice::InCluster => Vec::new(),
+        },
     };
     let policy = Policy::load(&source, &overlay).context("the policy cannot be used")?;
     Ok(policy.with_time_limit(config::POLICY_TIME_LIMIT))
@@ -159,6 +172,63 @@ fn job_settings(config: &Config, policy: &Policy) -> JobSettings {
     }
 }
 
-fn kubectl_settings() -> KubectlSettings {
-    KubectlSettings { context: String::new(), cache_dir: String::new(), request_timeout_s: 20 }
+/// What the reads run with. What is missing is no error here: the tools stay listed, and each call says what
+/// is missing and who can mend it.
+fn read_tools(config: &Config, embedded: Option<&Embedded>) -> anyhow::Result<ReadTools> {
+    let home = PrivateHome::new().context("a private directory for kubectl cannot be made")?;
+    let absolute = |path: &Path| {
+        std::path::absolute(path).with_context(|| format!("`{}` has no absolute path", path.display()))
+    };
+    let mut context = config.reads.context.as_deref();
+    let source = match (&config.reads.cluster, embedded) {
+        (ReadCluster::OwnKubeconfig(path), _) => ReadSource::Named(absolute(path)?),
+        (ReadCluster::Kubeconfig(_) | ReadCluster::Ambient { .. }, Some(embedded)) => {
+            context = None;
+            ReadSource::Named(embedded.kubeconfig().to_owned())
+        }
+        (ReadCluster::Kubeconfig(path), None) => ReadSource::Named(absolute(path)?),
+        (ReadCluster::Ambient { service, files }, None) => {
+            ReadSource::Ambient { service: service.clone(), files: files.clone() }
+        }
+    };
+    let access = Access::resolve(&source, context, &home);
+    Ok(ReadTools { program: config.reads.kubectl.clone(), access, home })
+}
+
+fn read_notices(tools: &ReadTools) -> Vec<String> {
+    let mut notices = match &tools.access {
+        Ok(access) => access.notices.clone(),
+        Err(error) => vec![format!("nothing can be read: {error}")],
+    };
+    match &tools.program {
+        Some(program) => notices.push(format!("reads run {}", program.display())),
+        None => notices.push(
+            "nothing can be read: there is no kubectl on the PATH; name one with KUBEPERMIT_KUBECTL or --kubectl"
+                .to_owned(),
+        ),
+    }
+    notices
+}
+
+fn read_limits(config: &Config) -> ReadLimits {
+    ReadLimits {
+        max_output: usize::try_from(config.reads.max_output).unwrap_or(usize::MAX),
+        deadline: Duration::from_secs(config.reads.timeout_s),
+        at_once: usize::try_from(config.reads.at_once).unwrap_or(usize::MAX),
+        ..ReadLimits::default()
+    }
+}
+
+fn kubectl_settings(config: &Config, tools: &ReadTools) -> KubectlSettings {
+    KubectlSettings {
+        context: match (&tools.access, &config.reads.context) {
+            (Ok(access), _) => access.context.clone(),
+            // No read runs; the context is that of the records.
+            (Err(_), Some(context)) => context.clone(),
+            (Err(_), None) => "none".to_owned(),
+        },
+        cache_dir: tools.home.cache().display().to_string(),
+        // A request that hangs ends before kubectl is killed, so that the cause can be told.
+        request_timeout_s: (config.reads.timeout_s * 2 / 3).max(1),
+    }
 }

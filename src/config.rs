@@ -7,12 +7,18 @@
 //! must not be able to supply one.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 mod file;
 mod reader;
+mod reads;
+mod setting;
+
+pub use reads::{ReadCluster, ReadConfig};
+pub use setting::Setting;
 
 use reader::Reader;
 
@@ -34,6 +40,12 @@ pub mod defaults {
     pub const DEFAULT_MEMORY: &str = "512Mi";
     /// `MCP_K8S_SIDECAR_IMAGE`
     pub const SIDECAR_IMAGE: &str = "busybox:1.36";
+    /// `KUBEPERMIT_MAX_OUTPUT`, in characters.
+    pub const MAX_OUTPUT: u64 = 262_144;
+    /// `KUBEPERMIT_READ_TIMEOUT_S`
+    pub const READ_TIMEOUT_S: u64 = 30;
+    /// `KUBEPERMIT_MAX_READS`
+    pub const MAX_READS: u64 = 4;
 }
 
 /// What was typed: flags and variables (clap fills both in), unparsed.
@@ -49,113 +61,6 @@ pub struct Typed {
     pub embedded_unconfined: bool,
     /// `--audit-commands`
     pub audit_commands: bool,
-}
-
-/// Every setting that takes a value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Setting {
-    /// Transport of `serve`.
-    Transport,
-    /// Namespace of the Jobs.
-    Namespace,
-    /// Wall clock of a command that names none.
-    DefaultTimeoutS,
-    /// The most that a caller may ask for.
-    MaxTimeoutS,
-    /// Cap on the output of a job.
-    MaxOutputBytes,
-    /// Cap on the artifacts of a job.
-    MaxArtifactBytes,
-    /// cpu request.
-    DefaultCpu,
-    /// Memory request.
-    DefaultMemory,
-    /// The images that may run.
-    AllowedImages,
-    /// The helper's image.
-    SidecarImage,
-    /// The kubeconfig.
-    Kubeconfig,
-    /// Its context.
-    Context,
-    /// The policy bundle.
-    Policies,
-    /// The audit log.
-    Audit,
-    /// What this server calls itself on its Jobs.
-    Instance,
-}
-
-impl Setting {
-    /// All of them, in the order in which README.md lists them.
-    pub const ALL: [Self; 15] = [
-        Self::Transport,
-        Self::Namespace,
-        Self::DefaultTimeoutS,
-        Self::MaxTimeoutS,
-        Self::MaxOutputBytes,
-        Self::MaxArtifactBytes,
-        Self::DefaultCpu,
-        Self::DefaultMemory,
-        Self::AllowedImages,
-        Self::SidecarImage,
-        Self::Kubeconfig,
-        Self::Context,
-        Self::Policies,
-        Self::Audit,
-        Self::Instance,
-    ];
-
-    /// The environment variable.
-    #[must_use]
-    pub fn variable(self) -> &'static str {
-        match self {
-            Self::Transport => "MCP_K8S_TRANSPORT",
-            Self::Namespace => "MCP_K8S_NAMESPACE",
-            Self::DefaultTimeoutS => "MCP_K8S_DEFAULT_TIMEOUT_S",
-            Self::MaxTimeoutS => "MCP_K8S_MAX_TIMEOUT_S",
-            Self::MaxOutputBytes => "MCP_K8S_MAX_OUTPUT_BYTES",
-            Self::MaxArtifactBytes => "MCP_K8S_MAX_ARTIFACT_BYTES",
-            Self::DefaultCpu => "MCP_K8S_DEFAULT_CPU",
-            Self::DefaultMemory => "MCP_K8S_DEFAULT_MEMORY",
-            Self::AllowedImages => "MCP_K8S_ALLOWED_IMAGES",
-            Self::SidecarImage => "MCP_K8S_SIDECAR_IMAGE",
-            Self::Kubeconfig => "MCP_K8S_KUBECONFIG",
-            Self::Context => "KUBEPERMIT_CONTEXT",
-            Self::Policies => "KUBEPERMIT_POLICIES",
-            Self::Audit => "KUBEPERMIT_AUDIT",
-            Self::Instance => "KUBEPERMIT_INSTANCE",
-        }
-    }
-
-    /// The flag without its dashes; with `_` for `-`, the key in the YAML file.
-    #[must_use]
-    pub fn flag(self) -> &'static str {
-        match self {
-            Self::Transport => "transport",
-            Self::Namespace => "namespace",
-            Self::DefaultTimeoutS => "default-timeout-s",
-            Self::MaxTimeoutS => "max-timeout-s",
-            Self::MaxOutputBytes => "max-output-bytes",
-            Self::MaxArtifactBytes => "max-artifact-bytes",
-            Self::DefaultCpu => "default-cpu",
-            Self::DefaultMemory => "default-memory",
-            Self::AllowedImages => "allowed-images",
-            Self::SidecarImage => "sidecar-image",
-            Self::Kubeconfig => "kubeconfig",
-            Self::Context => "context",
-            Self::Policies => "policies",
-            Self::Audit => "audit",
-            Self::Instance => "instance",
-        }
-    }
-
-    /// Set but empty means "nothing" here; for every other setting it means "not set", as for the reference
-    /// server, whose published client configurations set all variables.
-    #[must_use]
-    pub fn empty_is_a_value(self) -> bool {
-        self == Self::AllowedImages
-    }
 }
 
 /// What was typed, understood.
@@ -191,6 +96,8 @@ pub struct Config {
     pub audit_commands: bool,
     /// Label value on this server's Jobs.
     pub instance: String,
+    /// What the reads need.
+    pub reads: ReadConfig,
 }
 
 /// Which cluster the jobs run on.
@@ -258,8 +165,9 @@ impl Config {
         let kubeconfig = reader.text(Setting::Kubeconfig).map(PathBuf::from);
         let context = reader.text(Setting::Context);
         let audit = reader.text(Setting::Audit);
+        let reads = ReadConfig::read(&mut reader, kubeconfig.as_deref(), context.clone(), environment);
         let config = Self {
-            cluster: cluster(&mut reader, typed, kubeconfig, context),
+            cluster: cluster(typed, kubeconfig, context),
             namespace_is_set: namespace.is_some(),
             namespace: reader.label(Setting::Namespace, namespace, defaults::NAMESPACE),
             default_timeout_s,
@@ -277,6 +185,7 @@ impl Config {
                 let typed = reader.text(Setting::Instance);
                 reader.label(Setting::Instance, typed, "default")
             },
+            reads,
         };
         match reader.text(Setting::Transport).as_deref() {
             None | Some("stdio") => {}
@@ -291,26 +200,14 @@ impl Config {
     }
 }
 
-fn cluster(
-    reader: &mut Reader<'_>,
-    typed: &Typed,
-    kubeconfig: Option<PathBuf>,
-    context: Option<String>,
-) -> ClusterChoice {
+fn cluster(typed: &Typed, kubeconfig: Option<PathBuf>, context: Option<String>) -> ClusterChoice {
     if typed.embedded || typed.embedded_unconfined {
         return ClusterChoice::Embedded { unconfined: typed.embedded_unconfined };
     }
     match kubeconfig {
         Some(path) => ClusterChoice::Kubeconfig { path, context },
-        None => {
-            if context.is_some() {
-                reader.fault(
-                    Setting::Context,
-                    "a context needs a kubeconfig; set MCP_K8S_KUBECONFIG or --kubeconfig",
-                );
-            }
-            ClusterChoice::InCluster
-        }
+        // A context may still be one for the reads.
+        None => ClusterChoice::InCluster,
     }
 }
 
@@ -339,6 +236,12 @@ pub struct Environment {
     pub state_home: Option<PathBuf>,
     /// `HOME`
     pub home: Option<PathBuf>,
+    /// `PATH`
+    pub path: Option<OsString>,
+    /// `KUBECONFIG`
+    pub kubeconfig: Option<OsString>,
+    /// `KUBERNETES_SERVICE_HOST` and `KUBERNETES_SERVICE_PORT`, by which a pod knows its API server.
+    pub service: Option<(String, String)>,
 }
 
 impl Environment {
@@ -349,6 +252,12 @@ impl Environment {
         Self {
             state_home: std::env::var_os("XDG_STATE_HOME").map(PathBuf::from),
             home: std::env::var_os("HOME").map(PathBuf::from),
+            path: std::env::var_os("PATH"),
+            kubeconfig: std::env::var_os("KUBECONFIG"),
+            service: std::env::var("KUBERNETES_SERVICE_HOST")
+                .ok()
+                .zip(std::env::var("KUBERNETES_SERVICE_PORT").ok())
+                .filter(|(host, port)| !host.is_empty() && !port.is_empty()),
         }
     }
 

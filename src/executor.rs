@@ -32,7 +32,8 @@ mod text;
 pub use cluster::{Cluster, ClusterError, ClusterSource};
 pub use dispatch::{Executor, Outcome};
 pub use kubectl::{
-    Access, KubectlExecutor, PrivateHome, ReadFailure, ReadLimits, ReadOutcome, ReadReason, ReadSource, ReadText, ReadTools, find_kubectl,
+    Access, KubectlExecutor, PrivateHome, ReadFailure, ReadLimits, ReadOutcome, ReadReason, ReadSource,
+    ReadText, ReadTools,
 };
 pub use outcome::{Artifact, JobOutcome, Reason, Status, Truncated};
 pub use progress::Progress;

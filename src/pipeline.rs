@@ -85,6 +85,12 @@ impl Gateway {
         self.policy.images_for(roles).listing()
     }
 
+    /// The namespaces that a caller with these roles may read now; one star for every namespace.
+    #[must_use]
+    pub fn readable_namespaces(&self, roles: &[String]) -> Vec<String> {
+        self.policy.readable_namespaces(roles)
+    }
+
     /// Takes one call from its arguments to its reply.
     ///
     /// It runs in a task of its own: a caller that hangs up neither halves a write nor loses its record. A
@@ -343,10 +349,12 @@ fn read_summary(outcome: &ReadOutcome) -> OutcomeSummary {
             (OutcomeStatus::Succeeded, None, Some(output), String::new())
         }
         Err(failure) => {
-            let status = match failure.reason {
-                ReadReason::Timeout => OutcomeStatus::Timeout,
-                _ if outcome.exit_code.is_some() => OutcomeStatus::Failed,
-                _ => OutcomeStatus::Error,
+            let status = if failure.reason == ReadReason::Timeout {
+                OutcomeStatus::Timeout
+            } else if outcome.exit_code.is_some() {
+                OutcomeStatus::Failed
+            } else {
+                OutcomeStatus::Error
             };
             (status, Some(failure.reason.as_str().to_owned()), None, failure.message.clone())
         }

@@ -7,11 +7,12 @@ mod stdio;
 mod wire;
 
 pub use stdio::{ServeError, serve};
+pub use wire::Usable;
 
 use crate::schema::Catalogue;
 
-/// The tools as `tools/list` shows them to a caller who may use these images.
+/// The tools as `tools/list` shows them to a caller who may use these things.
 #[must_use]
-pub fn listing(catalogue: &Catalogue, images: &[String]) -> Vec<rmcp::model::Tool> {
-    catalogue.definitions().map(|definition| wire::tool(definition, images)).collect()
+pub fn listing(catalogue: &Catalogue, usable: &Usable) -> Vec<rmcp::model::Tool> {
+    catalogue.definitions().map(|definition| wire::tool(definition, usable)).collect()
 }

@@ -16,7 +16,7 @@ const MAY_NAME: [(&str, &[&str]); 19] = [
     ("plan", &["ids", "refusal", "schema"]),
     ("policy", &["caller", "plan", "refusal", "schema", "strict"]),
     ("audit", &["caller", "ids", "refusal"]),
-    ("executor", &["audit", "output", "plan", "policy"]),
+    ("executor", &["audit", "output", "plan", "policy", "strict"]),
     ("reply", &["executor", "ids", "refusal"]),
     ("pipeline", &["audit", "caller", "executor", "ids", "plan", "policy", "refusal", "reply", "schema"]),
     ("transport", &["audit", "caller", "executor", "pipeline", "refusal", "reply", "schema", "strict"]),

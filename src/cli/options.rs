@@ -21,15 +21,36 @@ pub struct GatewayOptions {
     /// Path of the kubeconfig; without it, the service account of the pod that this runs in.
     #[arg(long, env = "MCP_K8S_KUBECONFIG", value_name = "FILE")]
     kubeconfig: Option<String>,
-    /// Context of the kubeconfig; without it, its current one at start.
+    /// Context of the kubeconfig, on every command; without it, its current one at start.
     #[arg(long, env = "KUBEPERMIT_CONTEXT", value_name = "NAME")]
     context: Option<String>,
     /// Namespace of the jobs [default: mcp-ephemeral].
     #[arg(long, env = "MCP_K8S_NAMESPACE", value_name = "NAME")]
     namespace: Option<String>,
+    /// Path of a kubeconfig for the reads alone; without it, that of the jobs, the pod's service account, or
+    /// $KUBECONFIG and ~/.kube/config, in this order.
+    #[arg(long, env = "KUBEPERMIT_READ_KUBECONFIG", value_name = "FILE")]
+    read_kubeconfig: Option<String>,
     /// What this server calls itself on its jobs [default: default].
     #[arg(long, env = "KUBEPERMIT_INSTANCE", value_name = "NAME")]
     instance: Option<String>,
+
+    /// Namespaces that may be read, separated by commas, or `*` for every one; replaces the policy's list. Set
+    /// but empty: none.
+    #[arg(long, env = "KUBEPERMIT_ALLOW_NAMESPACES", value_name = "NAMES", help_heading = "Reads")]
+    allow_namespaces: Option<String>,
+    /// Absolute path of kubectl; without it, the first on the PATH at start.
+    #[arg(long, env = "KUBEPERMIT_KUBECTL", value_name = "FILE", help_heading = "Reads")]
+    kubectl: Option<String>,
+    /// How much output of a read is returned, in characters [default: 262144].
+    #[arg(long, env = "KUBEPERMIT_MAX_OUTPUT", value_name = "CHARACTERS", help_heading = "Reads")]
+    max_output: Option<String>,
+    /// How long a read may take, in seconds [default: 30].
+    #[arg(long, env = "KUBEPERMIT_READ_TIMEOUT_S", value_name = "SECONDS", help_heading = "Reads")]
+    read_timeout_s: Option<String>,
+    /// How many reads may run at once [default: 4].
+    #[arg(long, env = "KUBEPERMIT_MAX_READS", value_name = "COUNT", help_heading = "Reads")]
+    max_reads: Option<String>,
 
     /// Images that may run, separated by commas; replaces the policy's list. Set but empty: none.
     #[arg(long, env = "MCP_K8S_ALLOWED_IMAGES", value_name = "IMAGES", help_heading = "Jobs")]
@@ -99,6 +120,12 @@ impl GatewayOptions {
             embedded_unconfined,
             kubeconfig,
             context,
+            read_kubeconfig,
+            allow_namespaces,
+            kubectl,
+            max_output,
+            read_timeout_s,
+            max_reads,
             namespace,
             instance,
             allowed_images,
@@ -119,6 +146,12 @@ impl GatewayOptions {
         let values = [
             (Setting::Kubeconfig, kubeconfig),
             (Setting::Context, context),
+            (Setting::ReadKubeconfig, read_kubeconfig),
+            (Setting::AllowNamespaces, allow_namespaces),
+            (Setting::Kubectl, kubectl),
+            (Setting::MaxOutput, max_output),
+            (Setting::ReadTimeoutS, read_timeout_s),
+            (Setting::MaxReads, max_reads),
             (Setting::Namespace, namespace),
             (Setting::Instance, instance),
             (Setting::AllowedImages, allowed_images),

@@ -47,9 +47,7 @@ impl Executor {
         let id = record.decision_id();
         match permit.plan() {
             Plan::Job(_) => Outcome::Job(self.jobs.run_job(permit, record, progress, cancel).await),
-            Plan::Kubectl(plan) if plan.id() == id => {
-                Outcome::Read(self.reads.run(plan, cancel).await)
-            }
+            Plan::Kubectl(plan) if plan.id() == id => Outcome::Read(self.reads.run(plan, cancel).await),
             Plan::Kubectl(plan) => {
                 tracing::error!(decision_id = %id, plan = %plan.id(), "the audit record is that of another call");
                 Outcome::Read(ReadOutcome {

@@ -20,7 +20,7 @@ mod table;
 
 pub use failure::{ReadFailure, ReadReason};
 pub use home::PrivateHome;
-pub use kubeconfig::{Access, AccessError, ReadSource, find_kubectl};
+pub use kubeconfig::{Access, AccessError, ReadSource};
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -174,7 +174,7 @@ impl KubectlExecutor {
 fn keep(presentation: Presentation, max_output: usize) -> Keep {
     /// A pod in JSON has some 10 KB, an event 1 KB.
     const LIST: usize = 32 * 1024 * 1024;
-    /// A character of UTF-8 has at most 4 bytes; never less than what `describe` says of one object.
+    // A character of UTF-8 has at most 4 bytes; never less than what `describe` says of one object.
     let text = max_output.saturating_mul(4).clamp(1024 * 1024, LIST);
     match presentation {
         Presentation::Pods | Presentation::Events => Keep::Start(LIST),

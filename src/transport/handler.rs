@@ -18,10 +18,11 @@ use crate::executor::Progress;
 use crate::pipeline::{Gateway, Request};
 use crate::refusal::Reason;
 use crate::transport::message::RepeatedKey;
-use crate::transport::{listing, wire};
+use crate::transport::{Usable, listing, wire};
 
-const INSTRUCTIONS: &str = "kubepermit runs commands in throwaway Kubernetes pods under a policy. A refused call says \
-     which rule it broke and what to change; change that and call again. Refusals are not errors of the cluster, \
+const INSTRUCTIONS: &str = "kubepermit runs commands in throwaway Kubernetes pods and reads a cluster, under a policy. \
+     To find out what is wrong in a cluster: list_events first, then describe_resource, then pod_logs (with previous \
+     when it restarted). A refused call says which rule it broke and what to change; change that and call again. Refusals are not errors of the cluster, \
      and repeating the same call gives the same answer.";
 
 /// The methods of MCP that this server knows: rmcp hands one whose params do not parse to
@@ -54,8 +55,12 @@ impl ServerHandler for Server {
         _request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let images = self.gateway.images(caller(Some(&context)).roles());
-        Ok(ListToolsResult::with_all_items(listing(self.gateway.catalogue(), &images)))
+        let caller = caller(Some(&context));
+        let usable = Usable {
+            images: self.gateway.images(caller.roles()),
+            namespaces: self.gateway.readable_namespaces(caller.roles()),
+        };
+        Ok(ListToolsResult::with_all_items(listing(self.gateway.catalogue(), &usable)))
     }
 
     async fn call_tool(

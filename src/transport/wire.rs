@@ -8,12 +8,28 @@ use serde_json::Value;
 use crate::reply::Reply;
 use crate::schema::ToolDefinition;
 
-/// More images than this are counted, not listed: every client pays for the description in tokens.
-const MOST_IMAGES: usize = 40;
+/// More names than this are counted, not listed: every client pays for the description in tokens.
+const MOST_NAMES: usize = 40;
+
+/// What a caller may use now, for the descriptions of tools.
+#[derive(Debug, Clone, Default)]
+pub struct Usable {
+    /// Images that may run.
+    pub images: Vec<String>,
+    /// Namespaces that may be read; one star for every namespace.
+    pub namespaces: Vec<String>,
+}
 
 /// A tool as `tools/list` shows it.
-pub(super) fn tool(definition: &ToolDefinition, images: &[String]) -> Tool {
-    let description = definition.description.replace("{images}", &image_list(images));
+pub(super) fn tool(definition: &ToolDefinition, usable: &Usable) -> Tool {
+    let namespaces = match usable.namespaces.as_slice() {
+        [star] if star == "*" => "every namespace".to_owned(),
+        names => list(names, "none; the operator has listed no namespace"),
+    };
+    let description = definition
+        .description
+        .replace("{images}", &list(&usable.images, "none; the operator has listed no image"))
+        .replace("{namespaces}", &namespaces);
     let annotations: ToolAnnotations =
         serde_json::from_value(definition.annotations.clone()).unwrap_or_default();
     Tool::new(definition.name.clone(), description, Arc::new(definition.input_schema.clone()))
@@ -22,12 +38,12 @@ pub(super) fn tool(definition: &ToolDefinition, images: &[String]) -> Tool {
         .with_annotations(annotations)
 }
 
-fn image_list(images: &[String]) -> String {
-    match images {
-        [] => "none; the operator has listed no image".to_owned(),
+fn list(names: &[String], none: &str) -> String {
+    match names {
+        [] => none.to_owned(),
         _ => {
-            let shown: Vec<&str> = images.iter().take(MOST_IMAGES).map(String::as_str).collect();
-            match images.len().saturating_sub(shown.len()) {
+            let shown: Vec<&str> = names.iter().take(MOST_NAMES).map(String::as_str).collect();
+            match names.len().saturating_sub(shown.len()) {
                 0 => shown.join(", "),
                 more => format!("{} and {more} more", shown.join(", ")),
             }

@@ -12,6 +12,7 @@ mod cli;
 mod embedded;
 mod fail_closed;
 mod jobs;
+mod reads;
 mod sandbox;
 mod session;
 mod stdio;

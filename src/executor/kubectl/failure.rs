@@ -205,7 +205,7 @@ impl ReadReason {
 
 impl ReadFailure {
     /// A failure in the class's own words.
-    pub(super) fn of(reason: ReadReason) -> Self {
+    pub(in crate::executor) fn of(reason: ReadReason) -> Self {
         let (_, message, hint) = reason.about();
         Self { reason, message: message.to_owned(), hint: hint.to_owned() }
     }
@@ -292,7 +292,8 @@ fn classify<'a>(text: &str, line: &'a str) -> (ReadReason, &'a str) {
     if has("x509:") || has("tls: failed to verify") {
         return (ReadReason::Untrusted, after(line, "x509: "));
     }
-    if has("context \"") && has("does not exist") || has("context was not found") || has("no context exists") {
+    if has("context \"") && has("does not exist") || has("context was not found") || has("no context exists")
+    {
         return (ReadReason::Context, "");
     }
     if has("error loading config file") || has("invalid configuration") {

@@ -2,7 +2,7 @@
 //! command. kubectl never looks for either by itself.
 
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
@@ -176,9 +176,7 @@ impl Access {
             ReadSource::Ambient { service: Some(service), .. } if Path::new(TOKEN).exists() => {
                 return Self::in_cluster(service, context, home);
             }
-            ReadSource::Ambient { files, .. } => {
-                files.iter().filter(|path| path.exists()).cloned().collect()
-            }
+            ReadSource::Ambient { files, .. } => files.iter().filter(|path| path.exists()).cloned().collect(),
         };
         if files.is_empty() { Self::nowhere(context, home) } else { Self::of_files(&files, context) }
     }
@@ -303,8 +301,7 @@ fn merge<T: Default>(all: &mut BTreeMap<String, T>, more: Option<Vec<Named<T>>>)
 
 fn missing<T>(files: &str, what: &'static str, name: &str, all: &BTreeMap<String, T>) -> AccessError {
     let names: Vec<&str> = all.keys().map(String::as_str).take(20).collect();
-    let others =
-        if names.is_empty() { String::new() } else { format!("; there are: {}", names.join(", ")) };
+    let others = if names.is_empty() { String::new() } else { format!("; there are: {}", names.join(", ")) };
     AccessError::Missing { files: files.to_owned(), what, name: name.to_owned(), others }
 }
 
@@ -329,19 +326,6 @@ fn read(path: &Path) -> io::Result<(Kubeconfig, u32)> {
 fn shown(files: &[PathBuf]) -> String {
     let names: Vec<String> = files.iter().map(|path| format!("`{}`", path.display())).collect();
     names.join(", ")
-}
-
-/// The first file named `kubectl` in a list of directories (the form of `PATH`) that may be executed. Relative
-/// entries are passed over: they lead into the working directory, which may be an agent's repository.
-#[must_use]
-pub fn find_kubectl(path: &OsStr) -> Option<PathBuf> {
-    std::env::split_paths(path)
-        .filter(|directory| directory.is_absolute())
-        .map(|directory| directory.join("kubectl"))
-        .find(|candidate| {
-            std::fs::metadata(candidate)
-                .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
-        })
 }
 
 #[cfg(test)]

@@ -161,9 +161,8 @@ impl Pod {
                 .clone(),
             ..Summary::default()
         };
-        let gated = |condition: &Condition| {
-            condition.kind == "PodScheduled" && condition.reason == "SchedulingGated"
-        };
+        let gated =
+            |condition: &Condition| condition.kind == "PodScheduled" && condition.reason == "SchedulingGated";
         if self.status.conditions.iter().any(gated) {
             "SchedulingGated".clone_into(&mut summary.status);
         }

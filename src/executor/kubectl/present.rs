@@ -37,7 +37,9 @@ pub(super) fn present(
         None => (output::clean_bytes(&stdout.bytes), stdout.omitted),
     };
     Ok(match presentation {
-        Presentation::Pods => cut_end(cleaned, before, limit, "narrow the query with a namespace or a selector"),
+        Presentation::Pods => {
+            cut_end(cleaned, before, limit, "narrow the query with a namespace or a selector")
+        }
         Presentation::Events => cut_end(
             cleaned,
             before,

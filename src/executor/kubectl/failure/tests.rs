@@ -17,11 +17,7 @@ fn kubectls_texts_become_codes() {
             R::Forbidden,
             "cannot list resource \"pods\" in API group \"\" in the namespace \"dev\"",
         ),
-        (
-            "error: You must be logged in to the server (Unauthorized)\n",
-            R::Unauthorized,
-            "does not accept",
-        ),
+        ("error: You must be logged in to the server (Unauthorized)\n", R::Unauthorized, "does not accept"),
         (
             "E1129 10:00:00.000000    4242 memcache.go:265] \"Unhandled Error\" err=\"couldn't get current server API group list: the server has asked for the client to provide credentials\"\nerror: You must be logged in to the server (the server has asked for the client to provide credentials)\n",
             R::Unauthorized,
@@ -90,7 +86,11 @@ fn kubectls_texts_become_codes() {
             R::NotRunning,
             "ContainerCreating",
         ),
-        ("error: unknown flag: --limit-bytes\nSee 'kubectl logs --help' for usage.\n", R::TooOld, "--limit-bytes"),
+        (
+            "error: unknown flag: --limit-bytes\nSee 'kubectl logs --help' for usage.\n",
+            R::TooOld,
+            "--limit-bytes",
+        ),
         ("error: the server doesn't have a resource type \"cronjobs\"\n", R::NoSuchKind, "of this kind"),
         (
             "Error from server (TooManyRequests): the server has received too many requests and has asked us to try again later\n",
@@ -123,7 +123,8 @@ fn a_message_is_short_clean_and_without_credentials() {
     assert!(failure.message.chars().count() < 600);
     assert!(!failure.message.contains("abcdefghij1234"), "{}", failure.message);
     assert!(!failure.message.contains('\u{202e}') && failure.message.contains("\\u{202e}"));
-    let addresses = of_stderr(b"Unable to connect to the server: dial tcp 10.1.2.3:6443: i/o timeout\n", false);
+    let addresses =
+        of_stderr(b"Unable to connect to the server: dial tcp 10.1.2.3:6443: i/o timeout\n", false);
     assert!(!addresses.message.contains("10.1.2.3"), "{}", addresses.message);
 }
 

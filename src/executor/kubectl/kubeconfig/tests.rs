@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use super::{Access, AccessError, ReadSource, find_kubectl};
+use super::{Access, AccessError, ReadSource};
 use crate::executor::kubectl::home::PrivateHome;
 
 fn write(folder: &Path, name: &str, text: &str) -> PathBuf {
@@ -106,24 +106,9 @@ fn without_any_the_kubeconfig_leads_nowhere() {
         assert_eq!(std::fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
         let text = std::fs::read_to_string(path).unwrap();
         assert!(text.contains("https://kubepermit.invalid"), "{text}");
-        assert_eq!(Access::resolve(&ReadSource::Named(path.to_owned()), None, &home).unwrap().context, wanted);
+        assert_eq!(
+            Access::resolve(&ReadSource::Named(path.to_owned()), None, &home).unwrap().context,
+            wanted
+        );
     }
-}
-
-#[test]
-fn kubectl_is_the_first_executable_on_an_absolute_path() {
-    let folder = tempfile::tempdir().unwrap();
-    let place = |name: &str, mode: u32| {
-        std::fs::create_dir(folder.path().join(name)).unwrap();
-        let path = write(&folder.path().join(name), "kubectl", "#!/bin/sh\n");
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
-        path
-    };
-    let (_, first, _) = (place("not", 0o644), place("first", 0o755), place("second", 0o755));
-    std::fs::create_dir_all(folder.path().join("folder/kubectl")).unwrap();
-    let list = ["", ".", "relative", "/absent"].map(PathBuf::from).into_iter();
-    let list = list.chain(["folder", "not", "first", "second"].map(|name| folder.path().join(name)));
-    let path = std::env::join_paths(list).unwrap();
-    assert_eq!(find_kubectl(&path), Some(first));
-    assert_eq!(find_kubectl("::.:bin".as_ref()), None);
 }

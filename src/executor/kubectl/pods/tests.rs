@@ -26,7 +26,8 @@ fn the_status_is_kubectls() {
     let running = json!({ "running": { "startedAt": "2026-01-01T00:00:00Z" } });
     let ended = |code: i64, reason: &str| json!({ "terminated": { "exitCode": code, "reason": reason } });
     let waiting = |reason: &str| json!({ "waiting": { "reason": reason } });
-    let with_init = json!({ "containers": [{ "name": "main" }], "initContainers": [{ "name": "i1" }, { "name": "i2" }] });
+    let with_init =
+        json!({ "containers": [{ "name": "main" }], "initContainers": [{ "name": "i1" }, { "name": "i2" }] });
     let with_sidecar = json!({
         "containers": [{ "name": "main" }], "initContainers": [{ "name": "side", "restartPolicy": "Always" }],
     });
@@ -35,15 +36,26 @@ fn the_status_is_kubectls() {
         (one(), json!({ "phase": "Pending" }), "0/1 Pending 0"),
         (one(), of("Running", json!([state("main", true, 2, running.clone())])), "1/1 Running 2"),
         (one(), of("Running", json!([state("main", false, 0, running.clone())])), "0/1 Running 0"),
-        (one(), of("Running", json!([state("main", false, 5, waiting("CrashLoopBackOff"))])), "0/1 CrashLoopBackOff 5"),
-        (one(), of("Pending", json!([state("main", false, 0, waiting("ImagePullBackOff"))])), "0/1 ImagePullBackOff 0"),
+        (
+            one(),
+            of("Running", json!([state("main", false, 5, waiting("CrashLoopBackOff"))])),
+            "0/1 CrashLoopBackOff 5",
+        ),
+        (
+            one(),
+            of("Pending", json!([state("main", false, 0, waiting("ImagePullBackOff"))])),
+            "0/1 ImagePullBackOff 0",
+        ),
         (one(), of("Succeeded", json!([state("main", false, 0, ended(0, "Completed"))])), "0/1 Completed 0"),
         (one(), of("Failed", json!([state("main", false, 0, ended(1, "Error"))])), "0/1 Error 0"),
         (one(), of("Failed", json!([state("main", false, 0, ended(137, "OOMKilled"))])), "0/1 OOMKilled 0"),
         (one(), of("Failed", json!([state("main", false, 0, ended(3, ""))])), "0/1 ExitCode:3 0"),
         (
             one(),
-            of("Failed", json!([state("main", false, 0, json!({ "terminated": { "exitCode": 137, "signal": 9 } }))])),
+            of(
+                "Failed",
+                json!([state("main", false, 0, json!({ "terminated": { "exitCode": 137, "signal": 9 } }))]),
+            ),
             "0/1 Signal:9 0",
         ),
         (one(), json!({ "phase": "Failed", "reason": "Evicted" }), "0/1 Evicted 0"),
@@ -56,7 +68,13 @@ fn the_status_is_kubectls() {
         // Of several containers the first with something to tell.
         (
             json!({ "containers": [{ "name": "a" }, { "name": "b" }] }),
-            of("Running", json!([state("a", true, 0, running.clone()), state("b", false, 1, waiting("CrashLoopBackOff"))])),
+            of(
+                "Running",
+                json!([
+                    state("a", true, 0, running.clone()),
+                    state("b", false, 1, waiting("CrashLoopBackOff"))
+                ]),
+            ),
             "1/2 CrashLoopBackOff 1",
         ),
         // One has completed, the other runs.
@@ -68,7 +86,10 @@ fn the_status_is_kubectls() {
         ),
         (
             json!({ "containers": [{ "name": "a" }, { "name": "b" }] }),
-            of("Running", json!([state("a", true, 0, running.clone()), state("b", false, 0, ended(0, "Completed"))])),
+            of(
+                "Running",
+                json!([state("a", true, 0, running.clone()), state("b", false, 0, ended(0, "Completed"))]),
+            ),
             "1/2 NotReady 0",
         ),
         // Init containers.
