@@ -92,8 +92,9 @@ impl Embedded {
         let address = listener.local_addr().map_err(EmbeddedError::Listen)?;
         let links = link_programs(directory.path()).map_err(EmbeddedError::Directory)?;
         let token = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
+        let reader = format!("reader-{}", Uuid::new_v4().simple());
         let namespace = options.namespaces.first().map_or("default", String::as_str);
-        let kubeconfig = kubeconfig::write(directory.path(), address, &token, namespace)
+        let kubeconfig = kubeconfig::write(directory.path(), address, (&token, &reader), namespace)
             .map_err(EmbeddedError::Directory)?;
         let sandbox = if options.unconfined {
             let found = Sandbox::try_out(&options.launcher, Confinement::Unconfined).await;
@@ -107,6 +108,7 @@ impl Embedded {
             kubelet: Kubelet::new(sandbox, links),
             machine,
             token,
+            reader,
             directory: directory.path().to_owned(),
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),

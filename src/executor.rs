@@ -25,6 +25,7 @@ mod logs;
 mod outcome;
 mod progress;
 mod proxy;
+mod remains;
 mod run;
 mod suspicion;
 mod text;
@@ -160,7 +161,7 @@ impl JobExecutor {
         let finished = tokio::select! {
             biased;
             () = cancel.cancelled() => None,
-            outcome = run.to_the_end(&mut cleanup) => Some(outcome),
+            outcome = run.see_through(&mut cleanup) => Some(outcome),
         };
         let outcome = finished.unwrap_or_else(|| run.cancelled());
         if outcome.reason == Some(Reason::ApiserverUnavailable) {

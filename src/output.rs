@@ -88,14 +88,14 @@ fn lossy_within(bytes: &[u8], cap: usize) -> (String, usize) {
     let mut text = String::with_capacity(decoded.min(cap));
     let mut left_out = 0;
     for chunk in bytes.utf8_chunks() {
-        for character in chunk.valid().chars() {
-            if excess > 0 {
-                excess = excess.saturating_sub(character.len_utf8());
-                left_out += character.len_utf8();
-            } else {
-                text.push(character);
-            }
+        let mut rest = chunk.valid().chars();
+        while excess > 0
+            && let Some(character) = rest.next()
+        {
+            excess = excess.saturating_sub(character.len_utf8());
+            left_out += character.len_utf8();
         }
+        text.push_str(rest.as_str());
         if !chunk.invalid().is_empty() {
             if excess > 0 {
                 excess = excess.saturating_sub(replacement);

@@ -1,5 +1,6 @@
 //! The API server: which path does what.
 
+pub mod access;
 mod discovery;
 mod exec;
 mod jobs;
@@ -15,15 +16,14 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, Request, State};
-use axum::http::{HeaderMap, Method, StatusCode, header};
-use axum::middleware::{Next, from_fn_with_state};
-use axum::response::{IntoResponse, Response};
+use axum::extract::{DefaultBodyLimit, Request};
+use axum::http::{HeaderMap, Method, StatusCode};
+use axum::middleware::from_fn_with_state;
+use axum::response::Response;
 use axum::routing::get;
 use k8s_openapi::api::authorization::v1::{SelfSubjectAccessReview, SubjectAccessReviewStatus};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Event, Namespace, Node, Pod};
-use subtle::ConstantTimeEq as _;
 
 use super::cluster::Cluster;
 use status::ApiError;
@@ -39,20 +39,37 @@ pub fn router(cluster: &Arc<Cluster>) -> Router {
         .route("/nodes", get(objects::list_all::<Node>))
         .route("/nodes/{name}", get(objects::get_global::<Node>))
         .route("/pods", get(objects::list_all::<Pod>))
-        .route("/namespaces/{namespace}/pods", get(objects::list::<Pod>).delete(pods::delete_many))
-        .route("/namespaces/{namespace}/pods/{name}", get(objects::get::<Pod>).delete(pods::delete))
+        .route(
+            "/namespaces/{namespace}/pods",
+            get(objects::list::<Pod>).delete(pods::delete_many),
+        )
+        .route(
+            "/namespaces/{namespace}/pods/{name}",
+            get(objects::get::<Pod>).delete(pods::delete),
+        )
         .route("/namespaces/{namespace}/pods/{name}/log", get(log::log))
-        .route("/namespaces/{namespace}/pods/{name}/exec", get(exec::exec).post(exec::exec))
+        .route(
+            "/namespaces/{namespace}/pods/{name}/exec",
+            get(exec::exec).post(exec::exec),
+        )
         .route("/events", get(objects::list_all::<Event>))
         .route("/namespaces/{namespace}/events", get(objects::list::<Event>))
-        .route("/namespaces/{namespace}/events/{name}", get(objects::get::<Event>));
+        .route(
+            "/namespaces/{namespace}/events/{name}",
+            get(objects::get::<Event>),
+        );
     let batch = Router::new()
         .route("/jobs", get(objects::list_all::<Job>))
         .route(
             "/namespaces/{namespace}/jobs",
-            get(objects::list::<Job>).post(jobs::create).delete(jobs::delete_many),
+            get(objects::list::<Job>)
+                .post(jobs::create)
+                .delete(jobs::delete_many),
         )
-        .route("/namespaces/{namespace}/jobs/{name}", get(objects::get::<Job>).delete(jobs::delete));
+        .route(
+            "/namespaces/{namespace}/jobs/{name}",
+            get(objects::get::<Job>).delete(jobs::delete),
+        );
     let reviews = axum::routing::post(review_access);
     Router::new()
         .route("/version", get(discovery::version))
@@ -66,27 +83,8 @@ pub fn router(cluster: &Arc<Cluster>) -> Router {
         .fallback(other)
         .method_not_allowed_fallback(|| async { ApiError::method_not_allowed() })
         .layer(DefaultBodyLimit::max(BODY_LIMIT))
-        .layer(from_fn_with_state(Arc::clone(cluster), guard))
+        .layer(from_fn_with_state(Arc::clone(cluster), access::guard))
         .with_state(Arc::clone(cluster))
-}
-
-/// Lets requests with the token through, and words as `Status` what the framework refuses in plain text.
-async fn guard(State(cluster): State<Arc<Cluster>>, request: Request, next: Next) -> Response {
-    let given =
-        request.headers().get(header::AUTHORIZATION).map(|value| value.as_bytes()).unwrap_or_default();
-    let expected = format!("Bearer {}", cluster.token);
-    if !bool::from(given.ct_eq(expected.as_bytes())) {
-        return ApiError::unauthorized().into_response();
-    }
-    let response = next.run(request).await;
-    let plain = response.headers().get(header::CONTENT_TYPE).is_none_or(|kind| kind != "application/json");
-    match response.status() {
-        StatusCode::PAYLOAD_TOO_LARGE if plain => ApiError::too_large(BODY_LIMIT).into_response(),
-        StatusCode::BAD_REQUEST if plain => {
-            ApiError::bad_request("the request cannot be read").into_response()
-        }
-        _ => response,
-    }
 }
 
 /// Everything without a path of its own.
@@ -102,6 +100,9 @@ async fn other(request: Request) -> Result<Response, ApiError> {
 /// There is one user, who may do everything.
 async fn review_access(headers: HeaderMap, body: Bytes) -> Result<Response, ApiError> {
     let mut review: SelfSubjectAccessReview = request::json_body(&headers, &body)?;
-    review.status = Some(SubjectAccessReviewStatus { allowed: true, ..SubjectAccessReviewStatus::default() });
+    review.status = Some(SubjectAccessReviewStatus {
+        allowed: true,
+        ..SubjectAccessReviewStatus::default()
+    });
     Ok(objects::object_response(StatusCode::CREATED, &review))
 }

@@ -18,8 +18,10 @@ pub struct Cluster {
     pub kubelet: Kubelet,
     /// The node's size.
     pub machine: Machine,
-    /// The bearer token.
+    /// The bearer token, for everything.
     pub token: String,
+    /// The first word of a path whose request may read.
+    pub reader: String,
     /// The private directory for pods and logs.
     pub directory: PathBuf,
     /// Cancelled when the cluster ends.

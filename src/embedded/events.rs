@@ -4,8 +4,6 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 
-use uuid::Uuid;
-
 use super::node::NODE_NAME;
 use super::store::{Kind, Store};
 
@@ -67,10 +65,10 @@ pub fn record<K: Kind>(store: &Store, object: &K, note: Note<'_>) {
         Source::Kubelet => "kubelet",
         Source::JobController => "job-controller",
     };
-    let event = Event {
+    let mut event = Event {
         metadata: ObjectMeta {
             namespace: Some(namespace.clone()),
-            name: Some(format!("{name}.{:016x}", Uuid::new_v4().as_u64_pair().0)),
+            name: None,
             ..ObjectMeta::default()
         },
         involved_object: ObjectReference {
@@ -96,8 +94,13 @@ pub fn record<K: Kind>(store: &Store, object: &K, note: Note<'_>) {
         count: Some(1),
         ..Event::default()
     };
-    if store.events.create(event).is_err() {
-        tracing::debug!("two events got the same random name; one is lost");
+    // Named by the time, so that events of one second stay in order; the next free one is taken.
+    let nanoseconds = Timestamp::now().as_nanosecond();
+    for number in nanoseconds..nanoseconds.saturating_add(100) {
+        event.metadata.name = Some(format!("{name}.{number:x}"));
+        if store.events.create(event.clone()).is_ok() {
+            break;
+        }
     }
     forget_old(store);
 }

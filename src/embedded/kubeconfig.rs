@@ -11,17 +11,23 @@ use serde_json::json;
 /// The name of the kubeconfig's context.
 pub const CONTEXT: &str = "kubepermit-embedded";
 
-/// Writes a kubeconfig that only this user may read. JSON is YAML, too.
+/// Writes a kubeconfig that only this user may read. JSON is YAML, too. `reader` is the path prefix for clients
+/// that send no token.
 ///
 /// # Errors
 /// When the file cannot be written.
-pub fn write(directory: &Path, address: SocketAddr, token: &str, namespace: &str) -> io::Result<PathBuf> {
+pub fn write(
+    directory: &Path,
+    address: SocketAddr,
+    (token, reader): (&str, &str),
+    namespace: &str,
+) -> io::Result<PathBuf> {
     let path = directory.join("kubeconfig");
     let config = json!({
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": CONTEXT,
-        "clusters": [{"name": CONTEXT, "cluster": {"server": format!("http://{address}")}}],
+        "clusters": [{"name": CONTEXT, "cluster": {"server": format!("http://{address}/{reader}")}}],
         "users": [{"name": CONTEXT, "user": {"token": token}}],
         "contexts": [{
             "name": CONTEXT,

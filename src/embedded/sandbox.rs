@@ -19,6 +19,8 @@
 use std::path::{Component, Path, PathBuf};
 use std::process::Stdio;
 
+use serde::{Deserialize, Serialize};
+
 #[cfg(target_os = "linux")]
 mod access;
 #[cfg(target_os = "linux")]
@@ -54,8 +56,6 @@ pub use plain::ContainerProcess;
 pub use process::ContainerProcess;
 pub use wire::Applied;
 
-use wire::Level;
-
 /// The user and group that a container's command runs as. The distroless images' `nonroot`.
 pub const CONTAINER_UID: u32 = 65532;
 
@@ -63,7 +63,7 @@ pub const CONTAINER_UID: u32 = 65532;
 const HOST_NAME_CHARS: usize = 63;
 
 /// How containers are kept apart from the machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Confinement {
     /// Namespaces and a root of its own.
     Namespaces,
@@ -82,7 +82,7 @@ pub struct Sandbox {
 }
 
 /// One container.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ContainerSpec {
     /// The name that `hostname` shows: the pod's.
     pub hostname: String,
@@ -99,10 +99,11 @@ pub struct ContainerSpec {
 }
 
 /// A folder given to a container, as an `emptyDir` volume is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mount {
     /// The folder on the machine. If it is writable and the gateway runs as root, it is given to
-    /// [`CONTAINER_UID`]; what is in it is left as it is.
+    /// [`CONTAINER_UID`]; what is in it is left as it is. Without namespaces, that user must also be able to pass
+    /// through the folders above it.
     pub host: PathBuf,
     /// Where the container sees it: absolute, without `..`.
     pub path: PathBuf,
@@ -111,7 +112,7 @@ pub struct Mount {
 }
 
 /// Bounds on what one container may use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// Bytes of memory of all its processes together.
     pub memory_bytes: Option<u64>,
@@ -125,7 +126,12 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { memory_bytes: None, processes: 512, open_files: 4096, file_bytes: 4 << 30 }
+        Self {
+            memory_bytes: None,
+            processes: 512,
+            open_files: 4096,
+            file_bytes: 4 << 30,
+        }
     }
 }
 
@@ -181,8 +187,11 @@ impl Sandbox {
     /// If it does not, with the reason.
     pub async fn try_out(launcher: &Path, confinement: Confinement) -> Result<Self, String> {
         let folder = tempfile::tempdir().map_err(|error| format!("make a folder: {error}"))?;
-        let nothing = Applied { landlock: false, landlock_scopes: false, seccomp: false };
-        let mut sandbox = Self { launcher: launcher.to_owned(), confinement, applied: nothing };
+        let mut sandbox = Self {
+            launcher: launcher.to_owned(),
+            confinement,
+            applied: Applied::default(),
+        };
         let spec = ContainerSpec {
             hostname: "probe".to_owned(),
             argv: vec!["true".to_owned()],
@@ -195,8 +204,15 @@ impl Sandbox {
             }],
             limits: Limits::default(),
         };
-        let streams = Streams { stdin: Stdio::null(), stdout: Stdio::null(), stderr: Stdio::null() };
-        let mut process = sandbox.start(&spec, streams).await.map_err(|error| with_sources(&error))?;
+        let streams = Streams {
+            stdin: Stdio::null(),
+            stdout: Stdio::null(),
+            stderr: Stdio::null(),
+        };
+        let mut process = sandbox
+            .start(&spec, streams)
+            .await
+            .map_err(|error| with_sources(&error))?;
         let exit = process.wait().await.map_err(|error| with_sources(&error))?;
         if exit.code() != 0 {
             return Err(format!("`true` ended with exit code {}", exit.code()));
@@ -222,21 +238,21 @@ impl Sandbox {
                 "containers run as local processes in namespaces of their own, with a private file tree, no network \
                  and no other process in sight; this is not isolation for hostile code"
             }
-            (Confinement::LandlockOnly, Applied { landlock_scopes: true, .. }) => {
+            (Confinement::LandlockOnly, applied) if applied.landlock_scopes => {
                 "containers run as local processes behind Landlock and seccomp, with system programs and their own \
                  folders but no sockets, and without absolute paths such as `/work`; this is not isolation for \
                  hostile code"
             }
-            (Confinement::LandlockOnly, Applied { landlock_scopes: false, .. }) => {
+            (Confinement::LandlockOnly, _) => {
                 "containers run as local processes behind Landlock and seccomp, with system programs and their own \
                  folders but no sockets, and without absolute paths such as `/work`; this kernel, older than Linux \
                  6.12, lets them signal this user's other processes; this is not isolation for hostile code"
             }
-            (Confinement::Unconfined, Applied { landlock: true, .. }) => {
+            (Confinement::Unconfined, applied) if applied.landlock => {
                 "containers run as local processes UNCONFINED but for file access: they can use the network and \
                  reach this user's other processes"
             }
-            (Confinement::Unconfined, Applied { landlock: false, .. }) => {
+            (Confinement::Unconfined, _) => {
                 "containers run as local processes UNCONFINED: they can read, change and send whatever this user can"
             }
         }
@@ -271,52 +287,48 @@ impl Sandbox {
     }
 
     fn order(&self, spec: &ContainerSpec) -> Result<wire::Order, StartError> {
-        for path in spec.mounts.iter().map(|mount| &mount.path).chain([&spec.working_dir]) {
-            check(path)?;
+        for mount in &spec.mounts {
+            check(&mount.path)?;
+            if mount.path.parent().is_none() {
+                return Err(StartError::Setup(
+                    "a folder cannot be mounted as the root".to_owned(),
+                ));
+            }
         }
-        let level = match self.confinement {
-            Confinement::Namespaces => Level::Namespaces,
-            Confinement::LandlockOnly => Level::LandlockOnly,
-            Confinement::Unconfined => Level::Unconfined,
+        check(&spec.working_dir)?;
+        let working_dir = match self.confinement {
+            Confinement::Namespaces => None,
+            Confinement::LandlockOnly | Confinement::Unconfined => {
+                Self::host_path(&spec.mounts, &spec.working_dir)
+            }
         };
-        let working_dir = match level {
-            Level::Namespaces => None,
-            Level::LandlockOnly | Level::Unconfined => Self::host_path(&spec.mounts, &spec.working_dir),
-        };
-        Ok(wire::Order {
-            level,
-            argv: spec.argv.clone(),
-            env: spec.env.clone(),
-            working_dir: working_dir.unwrap_or_else(|| spec.working_dir.clone()),
+        let spec = ContainerSpec {
             hostname: host_name(&spec.hostname),
-            mounts: spec
-                .mounts
-                .iter()
-                .map(|mount| wire::OrderedMount {
-                    host: mount.host.clone(),
-                    path: mount.path.clone(),
-                    read_only: mount.read_only,
-                })
-                .collect(),
+            working_dir: working_dir.unwrap_or_else(|| spec.working_dir.clone()),
+            ..spec.clone()
+        };
+        let gateway = std::process::id();
+        Ok(wire::Order {
+            confinement: self.confinement,
+            spec,
             uid: CONTAINER_UID,
-            limits: wire::OrderedLimits {
-                memory_bytes: spec.limits.memory_bytes,
-                processes: spec.limits.processes,
-                open_files: spec.limits.open_files,
-                file_bytes: spec.limits.file_bytes,
-            },
-            gateway: std::process::id(),
+            gateway,
         })
     }
 }
 
 /// Paths in a container are absolute and lead nowhere else.
 fn check(path: &Path) -> Result<(), StartError> {
-    let plain = path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
+    let plain = path
+        .components()
+        .all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
     if path.is_absolute() && plain {
         return Ok(());
     }
-    Err(StartError::Setup(format!("`{}` must be absolute and without `..`", path.display())))
+    Err(StartError::Setup(format!(
+        "`{}` must be absolute and without `..`",
+        path.display()
+    )))
 }
 
 /// As much of a pod's name as the kernel takes, cut as the kubelet does it.

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use axum::Router;
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 
+use super::api::access;
 use super::cluster::Cluster;
 
 /// How long a client may take to send a request's head.
@@ -40,10 +42,16 @@ pub async fn run(cluster: Arc<Cluster>, listener: TcpListener, router: Router) {
 async fn serve(cluster: Arc<Cluster>, stream: TcpStream, router: Router) {
     // Small lines of a watch must not wait for each other.
     let _ = stream.set_nodelay(true);
+    let router = TowerToHyperService::new(router);
+    let gate = Arc::clone(&cluster);
+    let service = service_fn(move |mut request| {
+        access::strip_prefix(&gate, &mut request);
+        router.call(request)
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIME)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
+        .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
     tokio::select! {
         result = connection => {

@@ -126,7 +126,7 @@ mod tests {
     #[tokio::test]
     async fn a_silent_server_is_given_up() {
         let result: Result<(), ApiError> =
-            call("test", Duration::from_millis(50), || std::future::pending()).await;
+            call("test", Duration::from_millis(50), std::future::pending).await;
         let error = result.unwrap_err().to_string();
         assert_eq!(error, "the API server could not test: no answer in time");
     }

@@ -10,7 +10,7 @@ use crate::executor::api::{ApiError, call};
 use crate::executor::archive::pack;
 use crate::executor::classify::{Ended, Phase, classify, init_exit_code};
 use crate::executor::exec::{Command, End};
-use crate::executor::outcome::Reason;
+use crate::executor::outcome::{Reason, Status};
 use crate::plan::JobPlan;
 use crate::plan::manifest::{INJECT, READY_FILE};
 
@@ -61,8 +61,11 @@ pub(crate) async fn inject(
             if init_exit_code(&pod, INJECT) == Some(0) {
                 return Ok(());
             }
-            if let Phase::Ended(ended) = classify(&pod) {
-                return Err(ended);
+            match classify(&pod) {
+                Phase::Ended(ended) if ended.status == Status::Error => return Err(ended),
+                // The command got its turn, so the files are in place.
+                Phase::Running | Phase::Ended(_) => return Ok(()),
+                Phase::Starting(_) | Phase::Stuck(_) | Phase::AwaitingFiles => {}
             }
         }
         if !retry || attempt == ATTEMPTS || Instant::now() >= deadline {

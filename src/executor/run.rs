@@ -18,6 +18,7 @@ use crate::executor::inject::inject;
 use crate::executor::logs::{self, Log};
 use crate::executor::outcome::{JobOutcome, Reason, Status, Truncated};
 use crate::executor::progress::{Progress, Steps};
+use crate::executor::remains::{Remains, ran};
 use crate::executor::suspicion::Suspicion;
 use crate::executor::{JobLimits, text};
 use crate::plan::JobPlan;
@@ -47,14 +48,6 @@ pub(super) struct Run<'a> {
     image_id: Option<String>,
 }
 
-/// What is left of a job: its last pod and how it ended.
-struct Remains {
-    ended: Ended,
-    pod: Option<Box<Pod>>,
-    /// Whether the pod's containers may still be asked.
-    alive: bool,
-}
-
 impl<'a> Run<'a> {
     pub(super) fn new(client: &Client, plan: &'a JobPlan, limits: &'a JobLimits, steps: Steps<'a>) -> Self {
         let namespace = plan.namespace();
@@ -73,7 +66,7 @@ impl<'a> Run<'a> {
     }
 
     /// Creates the Job, sees it through, and reads what it left. Deleting it is `cleanup`'s.
-    pub(super) async fn to_the_end(&mut self, cleanup: &mut Cleanup) -> JobOutcome {
+    pub(super) async fn see_through(&mut self, cleanup: &mut Cleanup) -> JobOutcome {
         let uid = match self.create(cleanup).await {
             Ok(uid) => uid,
             Err(ended) => return self.outcome(ended, Log::default(), Collected::default()),
@@ -107,10 +100,15 @@ impl<'a> Run<'a> {
     }
 
     async fn create(&mut self, cleanup: &mut Cleanup) -> Result<String, Ended> {
-        let params = PostParams { field_manager: Some("kubepermit".to_owned()), ..PostParams::default() };
+        let params = PostParams {
+            field_manager: Some("kubepermit".to_owned()),
+            ..PostParams::default()
+        };
         // Safe to repeat: the name is fixed, so an attempt that took effect unseen shows as a conflict.
-        let created =
-            call("create the Job", CREATE, || self.jobs.create(&params, self.plan.manifest())).await;
+        let created = call("create the Job", CREATE, || {
+            self.jobs.create(&params, self.plan.manifest())
+        })
+        .await;
         let job = match created {
             Ok(job) => job,
             Err(error) if error.code() == Some(409) => {
@@ -124,7 +122,11 @@ impl<'a> Run<'a> {
                 return Err(not_created(&error));
             }
         };
-        let ours = job.metadata.labels.as_ref().and_then(|labels| labels.get(LABEL_DECISION_ID))
+        let ours = job
+            .metadata
+            .labels
+            .as_ref()
+            .and_then(|labels| labels.get(LABEL_DECISION_ID))
             == Some(&self.decision());
         match job.metadata.uid {
             Some(uid) if ours => {
@@ -150,6 +152,7 @@ impl<'a> Run<'a> {
         let graces = &self.limits.graces;
         let mut suspicion = Suspicion::default();
         let mut injected = false;
+        let mut waited_until = Instant::now();
         loop {
             let due = suspicion.due(graces).map_or(deadline, |due| due.min(deadline));
             let news = tokio::select! {
@@ -166,6 +169,7 @@ impl<'a> Run<'a> {
             match news {
                 News::Pod(pod) => match classify(&pod) {
                     Phase::Starting(step) => {
+                        waited_until = Instant::now();
                         suspicion.rest();
                         self.steps.reach(step);
                     }
@@ -180,13 +184,20 @@ impl<'a> Run<'a> {
                         self.steps.reach(Progress::Injecting);
                         let until = Instant::now() + budgets.injection;
                         let name = pod.metadata.name.clone().unwrap_or_default();
-                        inject(&self.pods, &name, self.plan, until).await.map_err(Remains::nothing)?;
+                        inject(&self.pods, &name, self.plan, until)
+                            .await
+                            .map_err(Remains::nothing)?;
                         injected = true;
+                        waited_until = Instant::now();
                         // The image of the command is pulled only now.
                         deadline = deadline.max(Instant::now() + budgets.pull);
                     }
                     Phase::Running => return Ok(pod),
-                    Phase::Ended(ended) => return Err(Remains::dying(ended, pod)),
+                    Phase::Ended(ended) => {
+                        // Over before it was seen to run, but after it was last seen to wait.
+                        self.started = ran(&pod, &ended).then_some(waited_until);
+                        return Err(Remains::dying(ended, pod));
+                    }
                 },
                 News::NoPod => {
                     if let Some(stuck) = admission::refusal(&self.events, job_uid).await
@@ -195,7 +206,12 @@ impl<'a> Run<'a> {
                         return Err(Remains::nothing(ended));
                     }
                 }
-                News::Gone(pod) => return Err(Remains::gone(pod)),
+                News::Gone(pod) => {
+                    let remains = Remains::gone(pod);
+                    let ran = remains.pod.as_ref().is_some_and(|pod| ran(pod, &remains.ended));
+                    self.started = ran.then_some(waited_until);
+                    return Err(remains);
+                }
                 News::Unreachable(message) => return Err(Remains::unreachable(message)),
             }
         }
@@ -203,11 +219,17 @@ impl<'a> Run<'a> {
 
     fn not_started(&self, suspicion: &Suspicion) -> Ended {
         let step = self.steps.reached();
-        let reason =
-            if step >= Some(Progress::Scheduled) { Reason::StartFailed } else { Reason::Unschedulable };
+        let reason = if step >= Some(Progress::Scheduled) {
+            Reason::StartFailed
+        } else {
+            Reason::Unschedulable
+        };
         let last = step.map_or("requested", Progress::as_str);
         let message = format!("the command did not start in time; the pod came as far as `{last}`");
-        Ended::error(reason, text::because(&message, suspicion.message().unwrap_or_default()))
+        Ended::error(
+            reason,
+            text::because(&message, suspicion.message().unwrap_or_default()),
+        )
     }
 
     /// Waits until the command ends or its wall clock runs out.
@@ -233,7 +255,10 @@ impl<'a> Run<'a> {
     async fn out_of_time(&self, pod: Box<Pod>) -> Remains {
         // The end may have come with the last moment, and its news be on the way.
         let name = pod.metadata.name.clone().unwrap_or_default();
-        let last = call("read the pod", Duration::from_millis(500), || self.pods.get(&name)).await;
+        let last = call("read the pod", Duration::from_millis(500), || {
+            self.pods.get(&name)
+        })
+        .await;
         if let Ok(last) = last
             && let Phase::Ended(ended) = classify(&last)
         {
@@ -257,7 +282,7 @@ impl<'a> Run<'a> {
     /// Reads the output and the files.
     async fn read(&mut self, feed: &mut PodFeed, remains: Remains) -> JobOutcome {
         let Remains { ended, pod, alive } = remains;
-        let Some(pod) = pod.filter(|pod| self.started.is_some() || ran(pod)) else {
+        let Some(pod) = pod.filter(|_| self.started.is_some()) else {
             return self.outcome(ended, Log::default(), Collected::default());
         };
         self.steps.reach(Progress::Collecting);
@@ -292,7 +317,7 @@ impl<'a> Run<'a> {
         };
         let (log, files) = tokio::join!(output, files);
         let mut outcome = self.outcome(ended, log, files);
-        outcome.duration = ended_at.saturating_duration_since(self.started.unwrap_or(self.began));
+        outcome.duration = ended_at.saturating_duration_since(self.started.unwrap_or(ended_at));
         outcome
     }
 
@@ -308,7 +333,10 @@ impl<'a> Run<'a> {
             reason: ended.reason,
             message,
             exit_code: ended.exit_code,
-            truncated: Truncated { output: log.text.omitted_bytes > 0, artifacts: files.problem.is_some() },
+            truncated: Truncated {
+                output: log.text.omitted_bytes > 0,
+                artifacts: files.problem.is_some(),
+            },
             output: log.text.text,
             omitted_bytes: log.text.omitted_bytes,
             artifacts: files.artifacts,
@@ -317,39 +345,6 @@ impl<'a> Run<'a> {
             image_id: self.image_id.clone(),
         }
     }
-}
-
-impl Remains {
-    /// Nothing that could be read.
-    fn nothing(ended: Ended) -> Self {
-        Self { ended, pod: None, alive: false }
-    }
-
-    /// A pod that said how its command ended.
-    fn dying(ended: Ended, pod: Box<Pod>) -> Self {
-        Self { alive: ended.status != Status::Error, ended, pod: Some(pod) }
-    }
-
-    /// A pod that is no more. It may have said how its command ended before it went.
-    fn gone(pod: Box<Pod>) -> Self {
-        let ended = match classify(&pod) {
-            Phase::Ended(ended) => ended,
-            Phase::Starting(_) | Phase::Stuck(_) | Phase::AwaitingFiles | Phase::Running => Ended::error(
-                Reason::DeletedExternally,
-                "the pod was deleted by someone else before the command ended",
-            ),
-        };
-        Self { ended, pod: Some(pod), alive: false }
-    }
-
-    fn unreachable(message: String) -> Self {
-        Self::nothing(Ended::error(Reason::ApiserverUnavailable, message))
-    }
-}
-
-/// Whether the command of a pod that was not seen to run has run all the same.
-fn ran(pod: &Pod) -> bool {
-    image_id(pod, MAIN).is_some()
 }
 
 /// A refusal is the namespace's doing (quota, Pod Security, validation, rights); silence is the server's.

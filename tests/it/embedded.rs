@@ -6,11 +6,20 @@ use std::time::{Duration, Instant};
 use futures::StreamExt as _;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, Event, Pod};
-use kube::api::{DeleteParams, ListParams, LogParams, PostParams, WatchEvent, WatchParams};
+use kube::api::{
+    DeleteParams, ListParams, LogParams, PostParams, Preconditions, PropagationPolicy, WatchEvent,
+    WatchParams,
+};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
 use kubepermit::embedded::{Embedded, EmbeddedOptions};
 use serde_json::{Value, json};
+
+mod api;
+mod exec;
+mod jobs;
+mod logs;
+mod waiting;
 
 const NAMESPACE: &str = "jobs";
 
@@ -25,8 +34,11 @@ async fn cluster() -> Embedded {
 
 async fn client(cluster: &Embedded) -> Client {
     let kubeconfig = Kubeconfig::read_from(cluster.kubeconfig()).unwrap();
-    let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+        .await
+        .unwrap();
     config.proxy_url = None;
+    config.default_retry = false;
     Client::try_from(config).unwrap()
 }
 
@@ -46,7 +58,12 @@ fn job(name: &str, command: &[&str]) -> Value {
 }
 
 async fn create(jobs: &Api<Job>, job: &Value) -> Job {
-    jobs.create(&PostParams::default(), &serde_json::from_value(job.clone()).unwrap()).await.unwrap()
+    jobs.create(
+        &PostParams::default(),
+        &serde_json::from_value(job.clone()).unwrap(),
+    )
+    .await
+    .unwrap()
 }
 
 /// The Job's only pod, once `wanted` says that it is as it should be.
@@ -70,11 +87,16 @@ async fn pod_when(client: &Client, job: &str, wanted: impl Fn(&Pod) -> bool) -> 
         }
         panic!("the watch ended");
     };
-    tokio::time::timeout(Duration::from_secs(20), search).await.expect("the pod never got there")
+    tokio::time::timeout(Duration::from_secs(20), search)
+        .await
+        .expect("the pod never got there")
 }
 
 fn phase(pod: &Pod) -> &str {
-    pod.status.as_ref().and_then(|s| s.phase.as_deref()).unwrap_or_default()
+    pod.status
+        .as_ref()
+        .and_then(|s| s.phase.as_deref())
+        .unwrap_or_default()
 }
 
 fn has_ended(pod: &Pod) -> bool {
@@ -83,7 +105,11 @@ fn has_ended(pod: &Pod) -> bool {
 
 fn terminated(pod: &Pod, container: &str) -> ContainerStateTerminated {
     let status = pod.status.clone().unwrap();
-    let all = status.container_statuses.into_iter().chain(status.init_container_statuses).flatten();
+    let all = status
+        .container_statuses
+        .into_iter()
+        .chain(status.init_container_statuses)
+        .flatten();
     let own = all.into_iter().find(|c| c.name == container).unwrap();
     own.state.unwrap().terminated.unwrap()
 }
@@ -94,7 +120,10 @@ async fn job_when(client: &Client, name: &str, condition: &str) -> Job {
     loop {
         let job = jobs.get(name).await.unwrap();
         let conditions = job.status.iter().flat_map(|s| s.conditions.iter().flatten());
-        if conditions.into_iter().any(|c| c.type_ == condition && c.status == "True") {
+        if conditions
+            .into_iter()
+            .any(|c| c.type_ == condition && c.status == "True")
+        {
             return job;
         }
         assert!(
@@ -106,56 +135,15 @@ async fn job_when(client: &Client, name: &str, condition: &str) -> Job {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_job_runs_to_its_end() {
-    let cluster = cluster().await;
-    let client = client(&cluster).await;
-    let jobs: Api<Job> = Api::namespaced(client.clone(), NAMESPACE);
-    let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
-    let created = create(&jobs, &job("hello", &["sh", "-c", "echo hello; echo error >&2; exit 3"])).await;
-    assert_eq!(created.spec.as_ref().unwrap().completions, Some(1));
-
-    let pod = pod_when(&client, "hello", has_ended).await;
-    let name = pod.metadata.name.clone().unwrap();
-    assert!(name.starts_with("hello-") && name.len() == "hello-".len() + 5, "{name}");
-    assert_eq!(pod.metadata.owner_references.as_ref().unwrap()[0].uid, created.metadata.uid.clone().unwrap());
-    assert_eq!(phase(&pod), "Failed");
-    let end = terminated(&pod, "main");
-    assert_eq!((end.exit_code, end.reason.as_deref()), (3, Some("Error")));
-    assert_eq!(pods.logs(&name, &LogParams::default()).await.unwrap(), "hello\nerror\n");
-
-    let failed = job_when(&client, "hello", "Failed").await;
-    let status = failed.status.unwrap();
-    assert_eq!((status.failed, status.succeeded, status.active), (Some(1), None, None));
-    assert_eq!(status.conditions.unwrap().last().unwrap().reason.as_deref(), Some("BackoffLimitExceeded"));
-
-    jobs.delete("hello", &DeleteParams::background()).await.unwrap();
-    assert!(jobs.get_opt("hello").await.unwrap().is_none());
-    while pods.get_opt(&name).await.unwrap().is_some() {
-        tokio::time::sleep(Duration::from_millis(5)).await;
+/// Code and reason of a refusal.
+fn status_of<T: std::fmt::Debug>(result: Result<T, kube::Error>) -> (u16, String) {
+    match result {
+        Err(kube::Error::Api(status)) => (status.code, status.reason.clone()),
+        other => panic!("not refused by the API: {other:?}"),
     }
-    cluster.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_job_of_nothing_takes_little_time() {
-    let cluster = cluster().await;
-    let client = client(&cluster).await;
-    let jobs: Api<Job> = Api::namespaced(client.clone(), NAMESPACE);
-    create(&jobs, &job("warm-up", &["true"])).await;
-    pod_when(&client, "warm-up", has_ended).await;
-    let started = Instant::now();
-    create(&jobs, &job("quick", &["true"])).await;
-    let pod = pod_when(&client, "quick", has_ended).await;
-    let took = started.elapsed();
-    assert_eq!(phase(&pod), "Succeeded");
-    eprintln!("create to terminated: {took:?}");
-    assert!(took < Duration::from_millis(500), "{took:?}");
-    let events: Api<Event> = Api::namespaced(client.clone(), NAMESPACE);
-    let about = format!("involvedObject.name={}", pod.metadata.name.unwrap());
-    let reasons: Vec<_> = events.list(&ListParams::default().fields(&about)).await.unwrap().items;
-    let reasons: Vec<&str> = reasons.iter().filter_map(|e| e.reason.as_deref()).collect();
-    for wanted in ["Scheduled", "Pulled", "Created", "Started"] {
-        assert!(reasons.contains(&wanted), "{reasons:?}");
-    }
+/// The reason of a Job's last condition.
+fn reason_of(job: &Job) -> Option<String> {
+    job.status.as_ref()?.conditions.as_ref()?.last()?.reason.clone()
 }

@@ -1,5 +1,6 @@
 //! Jobs through the executor's own door: a permit from the policy, a record from the audit log.
 
+mod embedded;
 mod fake;
 mod faults;
 
@@ -32,7 +33,10 @@ pub async fn admitted(arguments: Value) -> (Permit, OpenRecord) {
     .unwrap();
     let caller = Caller::at_command_line();
     let id = DecisionId::mint();
-    let call = Catalogue::load().unwrap().admit(id, "run_job", arguments).unwrap();
+    let call = Catalogue::load()
+        .unwrap()
+        .admit(id, "run_job", arguments)
+        .unwrap();
     let settings = JobSettings {
         namespace: NAMESPACE.to_owned(),
         instance: "test".to_owned(),
@@ -43,20 +47,13 @@ pub async fn admitted(arguments: Value) -> (Permit, OpenRecord) {
         user: 65532,
         profile: PodProfile::Restricted,
     };
-    let plan = plan(
-        &call,
-        &kubepermit::plan::Settings {
-            jobs: settings,
-            kubectl: kubepermit::plan::KubectlSettings {
-                context: "test".into(),
-                cache_dir: "/private/cache".into(),
-                request_timeout_s: 20,
-            },
-        },
-        &policy.images_for(caller.roles()),
-    )
-    .unwrap();
-    let verdict = policy.judge(Question { caller: &caller, call: &call, plan, time: Timestamp::now() });
+    let plan = plan(&call, &settings, &policy.images_for(caller.roles())).unwrap();
+    let verdict = policy.judge(Question {
+        caller: &caller,
+        call: &call,
+        plan,
+        time: Timestamp::now(),
+    });
     let permit = match verdict {
         Verdict::Allow(permit) => permit,
         Verdict::Deny { decision, .. } => panic!("denied: {decision:?}"),
@@ -68,7 +65,10 @@ pub async fn admitted(arguments: Value) -> (Permit, OpenRecord) {
         caller,
         tool: "run_job".to_owned(),
         arguments: call.redacted(),
-        decision: DecisionSummary { allow: true, ..DecisionSummary::default() },
+        decision: DecisionSummary {
+            allow: true,
+            ..DecisionSummary::default()
+        },
         subject: Value::Null,
     };
     (permit, audit.admit(entry).await.unwrap())
@@ -79,12 +79,16 @@ pub async fn admitted(arguments: Value) -> (Permit, OpenRecord) {
 pub struct Went {
     pub outcome: JobOutcome,
     pub steps: Vec<Progress>,
+    pub began: Instant,
     pub took: Duration,
 }
 
 /// An executor for the cluster that `kubeconfig` names.
 pub fn executor(kubeconfig: &std::path::Path, limits: JobLimits) -> JobExecutor {
-    let source = ClusterSource::Kubeconfig { path: kubeconfig.to_owned(), context: None };
+    let source = ClusterSource::Kubeconfig {
+        path: kubeconfig.to_owned(),
+        context: None,
+    };
     JobExecutor::new(Arc::new(Cluster::new(source)), limits)
 }
 
@@ -93,6 +97,13 @@ pub async fn run(executor: &JobExecutor, arguments: Value, cancel: CancellationT
     let (permit, record) = admitted(arguments).await;
     let steps = Mutex::new(Vec::new());
     let began = Instant::now();
-    let outcome = executor.run_job(permit, &record, &|step| steps.lock().unwrap().push(step), cancel).await;
-    Went { outcome, took: began.elapsed(), steps: steps.into_inner().unwrap() }
+    let outcome = executor
+        .run_job(permit, &record, &|step| steps.lock().unwrap().push(step), cancel)
+        .await;
+    Went {
+        outcome,
+        began,
+        took: began.elapsed(),
+        steps: steps.into_inner().unwrap(),
+    }
 }

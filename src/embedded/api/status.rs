@@ -44,6 +44,13 @@ impl ApiError {
         Self::new(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
     }
 
+    /// 403: known, but not allowed.
+    pub fn forbidden(why: &str) -> Self {
+        let mut error = Self::new(StatusCode::FORBIDDEN, "Forbidden", format!("forbidden: {why}"));
+        error.details = Some(json!({}));
+        error
+    }
+
     /// 404 for an object.
     pub fn not_found(what: What<'_>, name: &str) -> Self {
         let message = format!("{} \"{name}\" not found", what.qualified());

@@ -66,7 +66,12 @@ impl View {
         let done =
             |c: &&JobCondition| matches!(c.type_.as_str(), "Complete" | "Failed") && c.status == "True";
         let condition = self.status.conditions.iter().flatten().find(done)?;
-        Some(condition.last_transition_time.as_ref().map_or_else(Timestamp::now, |time| time.0))
+        Some(
+            condition
+                .last_transition_time
+                .as_ref()
+                .map_or_else(Timestamp::now, |time| time.0),
+        )
     }
 
     /// What is to be done.
@@ -87,8 +92,7 @@ impl View {
         };
         // A pod that is on its way out keeps its place unless the Job says otherwise.
         let replaced_early = self.spec.pod_replacement_policy.as_deref() != Some("Failed");
-        let present = self.active
-            + if replaced_early && self.spec.backoff_limit != Some(0) { 0 } else { self.terminating };
+        let present = self.active + if replaced_early { 0 } else { self.terminating };
         match usize::try_from(wanted - present) {
             Ok(count @ 1..) => Step::Create(count),
             Ok(0) | Err(_) => Step::Wait,
@@ -177,7 +181,11 @@ impl View {
 
     fn ends_at(&self) -> Option<Timestamp> {
         let seconds = self.spec.active_deadline_seconds?;
-        let started = self.status.start_time.as_ref().map_or_else(Timestamp::now, |time| time.0);
+        let started = self
+            .status
+            .start_time
+            .as_ref()
+            .map_or_else(Timestamp::now, |time| time.0);
         started.checked_add(SignedDuration::from_secs(seconds)).ok()
     }
 }
@@ -189,12 +197,17 @@ pub fn is_active(pod: &Pod) -> bool {
 }
 
 fn has_ended(pod: &Pod) -> bool {
-    matches!(pod.status.as_ref().and_then(|s| s.phase.as_deref()), Some("Succeeded" | "Failed"))
+    matches!(
+        pod.status.as_ref().and_then(|s| s.phase.as_deref()),
+        Some("Succeeded" | "Failed")
+    )
 }
 
 fn is_ready(pod: &Pod) -> bool {
     let conditions = pod.status.iter().flat_map(|s| s.conditions.iter().flatten());
-    conditions.into_iter().any(|c| c.type_ == "Ready" && c.status == "True")
+    conditions
+        .into_iter()
+        .any(|c| c.type_ == "Ready" && c.status == "True")
 }
 
 /// Says whether the condition is new.

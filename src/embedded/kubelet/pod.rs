@@ -42,6 +42,7 @@ pub async fn run(cluster: Arc<Cluster>, pod: Arc<Pod>, handle: Arc<PodHandle>) {
         started: Timestamp::now(),
         ip: None,
         failed: None,
+        busy: false,
     };
     let deadline = spec.active_deadline_seconds.and_then(|s| u64::try_from(s).ok()).map(Duration::from_secs);
     let worker = Worker {
@@ -108,6 +109,7 @@ impl Worker {
             if mounted && !self.ending {
                 self.advance();
             }
+            self.progress.busy = self.containers.len() != self.ended.len();
             let deleted = self.publish();
             if self.is_over(deleted) {
                 break;

@@ -8,7 +8,8 @@ use landlock::{
 };
 
 use super::root::{DEVICES, ETC, SYSTEM};
-use super::wire::{Failure, Level, Order, OrderedMount, Step};
+use super::wire::{Failure, Order, Step};
+use super::{Confinement, Mount};
 
 /// The newest version whose rights are known here; older kernels enforce what they can.
 const KNOWN: ABI = ABI::V6;
@@ -37,15 +38,26 @@ pub struct Restricted {
 
 /// Restricts this process and what it will be.
 pub fn restrict(order: &Order) -> Result<Restricted, Failure> {
-    let status =
-        ruleset(order).and_then(|rules| rules.restrict_self()).step("restrict files with Landlock")?;
-    match (status.ruleset, order.level) {
-        (RulesetStatus::FullyEnforced, _) => Ok(Restricted { files: true, scopes: true }),
-        (RulesetStatus::PartiallyEnforced, _) => Ok(Restricted { files: true, scopes: false }),
-        (RulesetStatus::NotEnforced, Level::Namespaces | Level::Unconfined) => Ok(Restricted::default()),
-        (RulesetStatus::NotEnforced, Level::LandlockOnly) => {
-            Err(Failure::setup("restrict files with Landlock", "this kernel has none, or it is switched off"))
+    let status = ruleset(order)
+        .and_then(|rules| rules.restrict_self())
+        .step("restrict files with Landlock")?;
+    let asked = order.confinement != Confinement::Unconfined;
+    match (status.ruleset, order.confinement) {
+        (RulesetStatus::FullyEnforced, _) => Ok(Restricted {
+            files: true,
+            scopes: asked,
+        }),
+        (RulesetStatus::PartiallyEnforced, _) => Ok(Restricted {
+            files: true,
+            scopes: false,
+        }),
+        (RulesetStatus::NotEnforced, Confinement::Namespaces | Confinement::Unconfined) => {
+            Ok(Restricted::default())
         }
+        (RulesetStatus::NotEnforced, Confinement::LandlockOnly) => Err(Failure::setup(
+            "restrict files with Landlock",
+            "this kernel has none, or it is switched off",
+        )),
     }
 }
 
@@ -54,30 +66,33 @@ fn ruleset(order: &Order) -> Result<RulesetCreated, RulesetError> {
     let read = AccessFs::from_read(KNOWN);
     let device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev;
     let devices = DEVICES.map(|name| Path::new("/dev").join(name));
-    let ruleset = Ruleset::default()
-        .handle_access(all)?
+    let ruleset = Ruleset::default().handle_access(all)?;
+    let ruleset = match order.confinement {
         // No rule allows a port: on kernels that know, this is a second lock on the network.
-        .handle_access(AccessNet::from_all(KNOWN))?
-        .scope(Scope::from_all(KNOWN))?
-        .create()?
-        .add_rules(path_beneath_rules(devices, device))?;
+        Confinement::Namespaces | Confinement::LandlockOnly => ruleset
+            .handle_access(AccessNet::from_all(KNOWN))?
+            .scope(Scope::from_all(KNOWN))?,
+        Confinement::Unconfined => ruleset,
+    };
+    let ruleset = ruleset.create()?.add_rules(path_beneath_rules(devices, device))?;
     // Paths that do not exist are passed over.
-    let ruleset = match order.level {
+    let ruleset = match order.confinement {
         // All of this root is the container's; what it may write is what was mounted writable.
-        Level::Namespaces => ruleset
+        Confinement::Namespaces => ruleset
             .add_rules(path_beneath_rules(["/"], read))?
             .add_rules(path_beneath_rules(["/proc"], read | AccessFs::WriteFile))?
             .add_rules(path_beneath_rules(["/tmp", "/dev/shm"], all))?,
-        Level::LandlockOnly | Level::Unconfined => ruleset
+        Confinement::LandlockOnly | Confinement::Unconfined => ruleset
             .add_rules(path_beneath_rules(SYSTEM, read))?
             .add_rules(path_beneath_rules(ETC, AccessFs::ReadFile | AccessFs::ReadDir))?
             .add_rules(path_beneath_rules(PROC, AccessFs::ReadFile | AccessFs::ReadDir))?,
     };
-    let place = |ordered: &OrderedMount| match order.level {
-        Level::Namespaces => ordered.path.clone(),
-        Level::LandlockOnly | Level::Unconfined => ordered.host.clone(),
+    let place = |ordered: &Mount| match order.confinement {
+        Confinement::Namespaces => ordered.path.clone(),
+        Confinement::LandlockOnly | Confinement::Unconfined => ordered.host.clone(),
     };
-    let (read_only, writable): (Vec<_>, Vec<_>) = order.mounts.iter().partition(|ordered| ordered.read_only);
+    let (read_only, writable): (Vec<_>, Vec<_>) =
+        order.spec.mounts.iter().partition(|ordered| ordered.read_only);
     ruleset
         .add_rules(path_beneath_rules(read_only.into_iter().map(place), read))?
         .add_rules(path_beneath_rules(writable.into_iter().map(place), all))

@@ -13,9 +13,10 @@ use nix::sys::signal::Signal;
 use nix::sys::stat::{Mode, umask};
 use nix::unistd::{AccessFlags, sethostname, setsid};
 
+use super::Confinement;
 use super::access::Restricted;
 use super::user::{self, Identity};
-use super::wire::{Applied, Failure, FailureKind, Level, Order, Step, read_order};
+use super::wire::{Applied, Failure, FailureKind, Order, Step, read_order};
 use super::{access, filter, limits, root};
 
 /// Where commands are looked up when the environment has no `PATH`: what container runtimes use.
@@ -40,18 +41,33 @@ fn become_command(order: &str, status: &mut File) -> Result<Infallible, Failure>
     umask(Mode::from_bits_truncate(0o022));
     // No terminal of the gateway's, and no signal meant for its process group.
     setsid().step("make a session")?;
-    if order.level == Level::Namespaces {
-        enter_root(&order)?;
+    match order.confinement {
+        Confinement::Namespaces => enter_root(&order)?,
+        Confinement::LandlockOnly | Confinement::Unconfined => refuse_ambient_rights()?,
     }
     limits::apply(&order).step("set the limits")?;
-    std::env::set_current_dir(&order.working_dir).map_err(|error| Failure {
+    std::env::set_current_dir(&order.spec.working_dir).map_err(|error| Failure {
         kind: FailureKind::WorkingDir,
-        message: format!("cannot enter the working directory `{}`: {error}", order.working_dir.display()),
+        message: format!(
+            "cannot enter the working directory `{}`: {error}",
+            order.spec.working_dir.display()
+        ),
     })?;
     prctl::set_no_new_privs().step("give up new privileges")?;
-    let Restricted { files: landlock, scopes: landlock_scopes } = access::restrict(&order)?;
+    let Restricted {
+        files: landlock,
+        scopes: landlock_scopes,
+    } = access::restrict(&order)?;
     let seccomp = filter::apply(&order, landlock_scopes)?;
-    tell(status, &Ok(Applied { landlock, landlock_scopes, seccomp })).step("report")?;
+    tell(
+        status,
+        &Ok(Applied {
+            landlock,
+            landlock_scopes,
+            seccomp,
+        }),
+    )
+    .step("report")?;
     Err(exec(&order))
 }
 
@@ -64,7 +80,7 @@ fn enter_root(order: &Order) -> Result<(), Failure> {
             | CloneFlags::CLONE_NEWUTS,
     )
     .step("make the namespaces")?;
-    sethostname(&order.hostname).step("set the host name")?;
+    sethostname(&order.spec.hostname).step("set the host name")?;
     root::build(order)?;
     // A second user namespace, which owns none of the others: in it the command is an ordinary user, and even all
     // capabilities in it would give no right over the mounts or the network.
@@ -73,22 +89,47 @@ fn enter_root(order: &Order) -> Result<(), Failure> {
     user::map(order.uid, identity)
 }
 
+/// Capabilities end at `exec`, as the command's user is not root, except the ambient ones that a service manager may
+/// have given the gateway. A new user namespace starts without them; here they would go on to the command.
+fn refuse_ambient_rights() -> Result<(), Failure> {
+    let status = fs::read_to_string("/proc/self/status").step("look at the capabilities")?;
+    let ambient = status.lines().find_map(|line| line.strip_prefix("CapAmb:"));
+    match ambient.map(|set| set.trim().bytes().all(|digit| digit == b'0')) {
+        Some(true) => Ok(()),
+        Some(false) | None => Err(Failure::setup(
+            "give up capabilities",
+            "the gateway was started with ambient capabilities; start it without",
+        )),
+    }
+}
+
 fn exec(order: &Order) -> Failure {
-    let [name, arguments @ ..] = order.argv.as_slice() else {
-        return Failure { kind: FailureKind::NotFound, message: "the command is empty".to_owned() };
+    let [name, arguments @ ..] = order.spec.argv.as_slice() else {
+        return Failure {
+            kind: FailureKind::NotFound,
+            message: "the command is empty".to_owned(),
+        };
     };
     let program = match look_up(name, order) {
         Ok(program) => program,
         Err(failure) => return failure,
     };
-    let environment = order.env.iter().map(|(name, value)| (name, value));
-    let error = Command::new(&program).arg0(name).args(arguments).env_clear().envs(environment).exec();
+    let environment = order.spec.env.iter().map(|(name, value)| (name, value));
+    let error = Command::new(&program)
+        .arg0(name)
+        .args(arguments)
+        .env_clear()
+        .envs(environment)
+        .exec();
     let kind = match error.kind() {
         // Also when the program exists and its interpreter does not.
         io::ErrorKind::NotFound => FailureKind::NotFound,
         _ => FailureKind::NotExecutable,
     };
-    Failure { kind, message: format!("cannot run `{}`: {error}", program.display()) }
+    Failure {
+        kind,
+        message: format!("cannot run `{}`: {error}", program.display()),
+    }
 }
 
 /// Finds the program as a container runtime does: a name with a slash is a path, any other is looked up in `PATH`.
@@ -97,8 +138,12 @@ fn look_up(name: &str, order: &Order) -> Result<PathBuf, Failure> {
         // `exec` says what is wrong with it.
         return Ok(PathBuf::from(name));
     }
-    let path =
-        order.env.iter().find(|(key, _)| key == "PATH").map_or(DEFAULT_PATH, |(_, path)| path.as_str());
+    let path = order
+        .spec
+        .env
+        .iter()
+        .find(|(key, _)| key == "PATH")
+        .map_or(DEFAULT_PATH, |(_, path)| path.as_str());
     let mut found_but = None;
     for folder in path.split(':').filter(|folder| !folder.is_empty()) {
         let candidate = Path::new(folder).join(name);
@@ -115,9 +160,10 @@ fn look_up(name: &str, order: &Order) -> Result<PathBuf, Failure> {
             kind: FailureKind::NotExecutable,
             message: format!("`{}` is not executable", file.display()),
         },
-        None => {
-            Failure { kind: FailureKind::NotFound, message: format!("`{name}` is not in the PATH `{path}`") }
-        }
+        None => Failure {
+            kind: FailureKind::NotFound,
+            message: format!("`{name}` is not in the PATH `{path}`"),
+        },
     })
 }
 

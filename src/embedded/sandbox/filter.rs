@@ -12,7 +12,8 @@ use seccompiler::{
     SeccompRule, TargetArch, apply_filter,
 };
 
-use super::wire::{Failure, Level, Order, Step};
+use super::Confinement;
+use super::wire::{Failure, Order, Step};
 
 /// Calls denied whatever their arguments.
 const DENIED: [i64; 39] = [
@@ -89,7 +90,7 @@ type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 ///
 /// `scopes` says that Landlock keeps signals inside already.
 pub fn apply(order: &Order, scopes: bool) -> Result<bool, Failure> {
-    if order.level == Level::Unconfined {
+    if order.confinement == Confinement::Unconfined {
         return Ok(false);
     }
     let Ok(arch) = TargetArch::try_from(std::env::consts::ARCH) else {
@@ -119,11 +120,11 @@ fn denied(order: &Order, scopes: bool) -> Result<Rules, BackendError> {
     let terminal = TERMINAL_INPUT.map(|request| only_if(1, SeccompCmpOp::Eq, request));
     rules.insert(libc::SYS_ioctl, terminal.into_iter().collect::<Result<_, _>>()?);
     let unix = u64::from(libc::AF_UNIX.unsigned_abs());
-    match order.level {
-        Level::Namespaces => {
+    match order.confinement {
+        Confinement::Namespaces => {
             rules.insert(libc::SYS_socket, vec![only_if(0, SeccompCmpOp::Ne, unix)?]);
         }
-        Level::LandlockOnly | Level::Unconfined => {
+        Confinement::LandlockOnly | Confinement::Unconfined => {
             no_sockets(&mut rules)?;
             if !scopes {
                 no_signals(order, &mut rules)?;
@@ -177,4 +178,48 @@ fn and_x32(rules: Rules) -> Rules {
 #[cfg(not(target_arch = "x86_64"))]
 fn and_x32(rules: Rules) -> Rules {
     rules
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::embedded::sandbox::{ContainerSpec, Limits};
+
+    fn order(confinement: Confinement) -> Order {
+        let spec = ContainerSpec {
+            hostname: String::new(),
+            argv: Vec::new(),
+            env: Vec::new(),
+            working_dir: "/".into(),
+            mounts: Vec::new(),
+            limits: Limits::default(),
+        };
+        Order {
+            confinement,
+            spec,
+            uid: 1,
+            gateway: 4321,
+        }
+    }
+
+    /// Kernels before 6.12 cannot be had in a test; that the rules are there can be seen.
+    #[test]
+    fn signals_are_filtered_only_where_nothing_else_keeps_them_in() {
+        for (confinement, scopes, filtered) in [
+            (Confinement::LandlockOnly, false, true),
+            (Confinement::LandlockOnly, true, false),
+            (Confinement::Namespaces, false, false),
+        ] {
+            let rules = denied(&order(confinement), scopes).unwrap();
+            assert_eq!(
+                rules.contains_key(&libc::SYS_kill),
+                filtered,
+                "{confinement:?} {scopes}"
+            );
+        }
+        let gateway = only_if(0, SeccompCmpOp::Eq, 4321).unwrap();
+        assert!(
+            denied(&order(Confinement::LandlockOnly), false).unwrap()[&libc::SYS_kill].contains(&gateway)
+        );
+    }
 }

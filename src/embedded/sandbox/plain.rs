@@ -9,9 +9,10 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
+use super::Confinement;
 use super::Streams;
 use super::exit::{Exit, StartError};
-use super::wire::{Applied, Level, Order};
+use super::wire::{Applied, Order};
 
 /// A running container. Dropping it kills its process group; a process that has left the group stays.
 #[derive(Debug)]
@@ -29,20 +30,20 @@ pub struct ContainerProcess {
 
 impl ContainerProcess {
     pub(super) async fn start(_launcher: &Path, order: &Order, streams: Streams) -> Result<Self, StartError> {
-        match order.level {
-            Level::Unconfined => {}
-            Level::Namespaces | Level::LandlockOnly => {
+        match order.confinement {
+            Confinement::Unconfined => {}
+            Confinement::Namespaces | Confinement::LandlockOnly => {
                 return Err(StartError::Setup("only Linux has the means".to_owned()));
             }
         }
-        let [name, arguments @ ..] = order.argv.as_slice() else {
+        let [name, arguments @ ..] = order.spec.argv.as_slice() else {
             return Err(StartError::NotFound("the command is empty".to_owned()));
         };
         let mut child = Command::new(name)
             .args(arguments)
             .env_clear()
-            .envs(order.env.iter().map(|(name, value)| (name, value)))
-            .current_dir(&order.working_dir)
+            .envs(order.spec.env.iter().map(|(name, value)| (name, value)))
+            .current_dir(&order.spec.working_dir)
             .stdin(streams.stdin)
             .stdout(streams.stdout)
             .stderr(streams.stderr)

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::unistd::pivot_root;
 
-use super::wire::{Failure, Order, OrderedMount, Step};
+use super::Mount;
+use super::wire::{Failure, Order, Step};
 
 /// Where the new root is mounted until it is the root. Any folder would do; this one exists everywhere.
 const BASE: &str = "/tmp";
@@ -56,7 +57,7 @@ pub fn build(order: &Order) -> Result<(), Failure> {
     write_etc(order).step("write /etc")?;
     make_devices().step("make /dev")?;
     make_proc()?;
-    let mut mounts: Vec<&OrderedMount> = order.mounts.iter().collect();
+    let mut mounts: Vec<&Mount> = order.spec.mounts.iter().collect();
     // A folder inside another one comes after it.
     mounts.sort_by_key(|ordered| ordered.path.components().count());
     let mut access: Vec<Shown> = SYSTEM.iter().chain(&ETC).map(|path| Shown::read_only(path)).collect();
@@ -76,7 +77,7 @@ pub fn build(order: &Order) -> Result<(), Failure> {
         access.push(Shown { path: ordered.path.clone(), read_only: ordered.read_only });
     }
     // Runtimes make a working directory that the image lacks.
-    mount_point(&order.working_dir).step("make the working directory")?;
+    mount_point(&order.spec.working_dir).step("make the working directory")?;
     fs::remove_dir(HELD).step("clear up")?;
     access.push(Shown::read_only("/"));
     seal(&access)
@@ -95,9 +96,9 @@ impl Shown {
 }
 
 /// Keeps hold of the ordered folders in a place that leads nowhere else.
-fn hold(mounts: &[&OrderedMount]) -> Result<Vec<PathBuf>, Failure> {
+fn hold(mounts: &[&Mount]) -> Result<Vec<PathBuf>, Failure> {
     fs::create_dir(HELD).step("make a place for folders")?;
-    let hold = |(index, ordered): (usize, &&OrderedMount)| {
+    let hold = |(index, ordered): (usize, &&Mount)| {
         let held = Path::new(HELD).join(index.to_string());
         fs::create_dir(&held).step("make a place for folders")?;
         bind(&in_old(&ordered.host), &held, MsFlags::empty())
@@ -107,7 +108,7 @@ fn hold(mounts: &[&OrderedMount]) -> Result<Vec<PathBuf>, Failure> {
     mounts.iter().enumerate().map(hold).collect()
 }
 
-fn place(ordered: &OrderedMount, held: &Path) -> io::Result<()> {
+fn place(ordered: &Mount, held: &Path) -> io::Result<()> {
     mount_point(&ordered.path)?;
     mount(Some(held), &ordered.path, NOTHING, MsFlags::MS_MOVE, NOTHING)?;
     fs::remove_dir(held)
@@ -188,7 +189,7 @@ fn bind(source: &Path, path: &Path, flags: MsFlags) -> io::Result<()> {
 }
 
 fn write_etc(order: &Order) -> io::Result<()> {
-    let Order { uid, hostname, .. } = order;
+    let (uid, hostname) = (order.uid, &order.spec.hostname);
     fs::create_dir_all("/etc")?;
     fs::write(
         "/etc/passwd",

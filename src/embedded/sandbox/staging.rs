@@ -18,7 +18,7 @@ const NOTHING: Option<&str> = None;
 
 /// Replaces the folders' paths by those that no symbolic link of another root can bend.
 pub fn resolve(mut order: Order) -> Result<Order, Failure> {
-    for ordered in &mut order.mounts {
+    for ordered in &mut order.spec.mounts {
         ordered.host =
             fs::canonicalize(&ordered.host).step(format!("find the folder `{}`", ordered.host.display()))?;
     }
@@ -30,8 +30,14 @@ pub fn resolve(mut order: Order) -> Result<Order, Failure> {
 /// Only the folder itself: what is inside may be under the hands of a container that runs already, and a walk by
 /// path could be led astray by a link.
 pub fn give_away(order: &Order) -> Result<(), Failure> {
-    for ordered in order.mounts.iter().filter(|ordered| !ordered.read_only) {
-        let step = || format!("give the folder `{}` to user {}", ordered.host.display(), order.uid);
+    for ordered in order.spec.mounts.iter().filter(|ordered| !ordered.read_only) {
+        let step = || {
+            format!(
+                "give the folder `{}` to user {}",
+                ordered.host.display(),
+                order.uid
+            )
+        };
         let now = fs::symlink_metadata(&ordered.host).step(step())?;
         if now.uid() != order.uid || now.gid() != order.uid {
             lchown(&ordered.host, Some(order.uid), Some(order.uid)).step(step())?;
@@ -46,21 +52,38 @@ pub fn stage(order: Order) -> Result<Order, Failure> {
     let mut order = resolve(order)?;
     give_away(&order)?;
     unshare(CloneFlags::CLONE_NEWNS).step("make a mount namespace")?;
-    mount(NOTHING, "/", NOTHING, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NOTHING)
-        .step("keep mounts private")?;
+    mount(
+        NOTHING,
+        "/",
+        NOTHING,
+        MsFlags::MS_REC | MsFlags::MS_PRIVATE,
+        NOTHING,
+    )
+    .step("keep mounts private")?;
     // Held open because the stage may cover them.
     let folders: Vec<File> = order
+        .spec
         .mounts
         .iter()
         .map(|ordered| {
             let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW;
-            let opened = File::options().read(true).custom_flags(flags.bits()).open(&ordered.host);
+            let opened = File::options()
+                .read(true)
+                .custom_flags(flags.bits())
+                .open(&ordered.host);
             opened.step(format!("open the folder `{}`", ordered.host.display()))
         })
         .collect::<Result<_, _>>()?;
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
-    mount(Some("stage"), STAGE, Some("tmpfs"), flags, Some("mode=755,size=1m")).step("make the stage")?;
-    for (index, (ordered, folder)) in order.mounts.iter_mut().zip(&folders).enumerate() {
+    mount(
+        Some("stage"),
+        STAGE,
+        Some("tmpfs"),
+        flags,
+        Some("mode=755,size=1m"),
+    )
+    .step("make the stage")?;
+    for (index, (ordered, folder)) in order.spec.mounts.iter_mut().zip(&folders).enumerate() {
         let place = Path::new(STAGE).join(index.to_string());
         fs::create_dir(&place).step("make a place on the stage")?;
         let source = format!("/proc/self/fd/{}", folder.as_raw_fd());

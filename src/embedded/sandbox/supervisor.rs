@@ -18,9 +18,10 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::Pid;
 
+use super::Confinement;
 use super::user::{self, Identity};
 use super::wire::{
-    Applied, Ended, Failure, HIDDEN_WORD, Level, Order, ROLE_CONTAINER, Report, Step, TERMINATE, read_order,
+    Applied, Ended, Failure, HIDDEN_WORD, Order, ROLE_CONTAINER, Report, Step, TERMINATE, read_order,
     send_report,
 };
 use super::{memory, staging, sweep};
@@ -62,22 +63,22 @@ fn connect(socket: &str) -> io::Result<UnixStream> {
 }
 
 fn supervise(order: Order, gateway: &UnixStream) -> Result<Ended, Failure> {
-    let level = order.level;
-    let order = match level {
-        Level::Namespaces => enter_namespaces(order)?,
-        Level::LandlockOnly | Level::Unconfined => become_subreaper(order)?,
+    let confinement = order.confinement;
+    let order = match confinement {
+        Confinement::Namespaces => enter_namespaces(order)?,
+        Confinement::LandlockOnly | Confinement::Unconfined => become_subreaper(order)?,
     };
     let deaths = Deaths::listen().step("listen for the end of the command")?;
     let (mut status, mut child) = spawn_container(&order)?;
     let ended = report_start(&mut status, gateway, &child).and_then(|()| {
-        watch(&mut child, &deaths, gateway, order.limits.memory_bytes).step("watch the command")
+        watch(&mut child, &deaths, gateway, order.spec.limits.memory_bytes).step("watch the command")
     });
     // Nothing to do if it ended by itself.
     let _gone = child.kill().and_then(|()| child.wait());
-    match level {
+    match confinement {
         // The first process of a PID namespace takes all others with it.
-        Level::Namespaces => {}
-        Level::LandlockOnly | Level::Unconfined => sweep::kill_all_children(),
+        Confinement::Namespaces => {}
+        Confinement::LandlockOnly | Confinement::Unconfined => sweep::kill_all_children(),
     }
     ended
 }

@@ -8,11 +8,17 @@
 //! Why not an inherited descriptor: without `unsafe` a child inherits only 0, 1 and 2, and those belong to the
 //! container's command. Why not arguments or the environment: `/proc/<pid>/cmdline` is readable by every user.
 
+#![cfg_attr(
+    not(target_os = "linux"),
+    expect(dead_code, reason = "only Linux has launchers to speak to")
+)]
+
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+
+use super::{Confinement, ContainerSpec};
 
 /// The first argument that turns the program into a launcher.
 pub const HIDDEN_WORD: &str = "__container";
@@ -26,63 +32,17 @@ pub const TERMINATE: u8 = b't';
 /// No order is longer: the kernel allows about 2 MiB of arguments and environment, JSON may grow that sixfold.
 const MAX_ORDER_BYTES: u32 = 16 << 20;
 
-/// How much confinement the order asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Level {
-    /// Own namespaces and a root of its own, Landlock on top if there.
-    Namespaces,
-    /// The machine's own file tree behind Landlock.
-    LandlockOnly,
-    /// Limits only, Landlock if there.
-    Unconfined,
-}
-
 /// One container to run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Order {
     /// How much confinement.
-    pub level: Level,
-    /// The command and its arguments.
-    pub argv: Vec<String>,
-    /// The whole environment.
-    pub env: Vec<(String, String)>,
-    /// Where the command starts: inside the container's root, or on the machine if there is none.
-    pub working_dir: PathBuf,
-    /// The name that `hostname` shows.
-    pub hostname: String,
-    /// Folders shown in the container.
-    pub mounts: Vec<OrderedMount>,
+    pub confinement: Confinement,
+    /// What to run. Without namespaces, the working directory is one of the machine's.
+    pub spec: ContainerSpec,
     /// The user and group id seen inside, and the one on the machine when started as root.
     pub uid: u32,
-    /// Bounds on what the command may use.
-    pub limits: OrderedLimits,
     /// The gateway's process id, which the command must not be able to signal.
     pub gateway: u32,
-}
-
-/// A folder of the machine and where the container sees it.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct OrderedMount {
-    /// The folder on the machine.
-    pub host: PathBuf,
-    /// Its place in the container.
-    pub path: PathBuf,
-    /// Whether writing is refused.
-    pub read_only: bool,
-}
-
-/// Bounds on what one container may use.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub struct OrderedLimits {
-    /// Bytes of memory of all its processes together.
-    pub memory_bytes: Option<u64>,
-    /// Processes and threads.
-    pub processes: u64,
-    /// Open files of one process.
-    pub open_files: u64,
-    /// Bytes of one file.
-    pub file_bytes: u64,
 }
 
 /// What the launcher tells the gateway.

@@ -216,3 +216,77 @@ impl<K: Kind> Collection<K> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::{Event, Pod};
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+    use super::*;
+    use crate::embedded::store::Store;
+
+    fn named(name: &str) -> ObjectMeta {
+        ObjectMeta {
+            name: Some(name.to_owned()),
+            namespace: Some("ns".to_owned()),
+            ..ObjectMeta::default()
+        }
+    }
+
+    fn pod(name: &str) -> Pod {
+        Pod {
+            metadata: named(name),
+            ..Pod::default()
+        }
+    }
+
+    /// API conventions: a version of any kind is newer than every version seen before.
+    #[test]
+    fn versions_rise_over_all_kinds() {
+        let store = Store::new();
+        let first = store.pods.create(pod("a")).unwrap();
+        let event = Event {
+            metadata: named("e"),
+            ..Event::default()
+        };
+        let second = store.events.create(event).unwrap();
+        let uid = first.metadata.uid.clone().unwrap();
+        let third = store.pods.update("ns", "a", &uid, |_| true).unwrap();
+        let fourth = store.pods.remove("ns", "a", &uid).unwrap();
+        let versions = [
+            first.metadata.resource_version.clone(),
+            second.metadata.resource_version.clone(),
+            third.metadata.resource_version.clone(),
+            fourth.metadata.resource_version.clone(),
+        ];
+        assert_eq!(versions.map(Option::unwrap), ["1", "2", "3", "4"]);
+        let kinds: Vec<ChangeKind> = store.pods.since(0).unwrap().iter().map(|c| c.kind).collect();
+        assert_eq!(
+            kinds,
+            [ChangeKind::Added, ChangeKind::Modified, ChangeKind::Deleted]
+        );
+    }
+
+    #[test]
+    fn another_object_of_the_same_name_is_left_alone() {
+        let store = Store::new();
+        let old = store.pods.create(pod("a")).unwrap().metadata.uid.clone().unwrap();
+        assert!(store.pods.create(pod("a")).is_err());
+        store.pods.remove("ns", "a", &old).unwrap();
+        store.pods.create(pod("a")).unwrap();
+        assert!(store.pods.update("ns", "a", &old, |_| true).is_none());
+        assert!(store.pods.remove("ns", "a", &old).is_none());
+        assert!(store.pods.get("ns", "a").is_some());
+    }
+
+    #[test]
+    fn what_is_forgotten_is_said_to_be() {
+        let store = Store::new();
+        let uid = store.pods.create(pod("a")).unwrap().metadata.uid.clone().unwrap();
+        for _ in 0..HISTORY {
+            store.pods.update("ns", "a", &uid, |_| true).unwrap();
+        }
+        assert_eq!(store.pods.since(0).unwrap_err().oldest, 1);
+        assert_eq!(store.pods.since(1).unwrap().len(), HISTORY);
+    }
+}

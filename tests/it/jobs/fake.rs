@@ -3,7 +3,7 @@
 //! It knows the eight requests that the executor makes. What a real server or node might do wrong is scripted
 //! here, because neither a cluster nor the embedded one can be made to do it on demand.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -43,6 +43,8 @@ pub enum Fault {
     Code(u16, &'static str),
     /// The request takes effect, but no answer comes.
     Silence,
+    /// No answer, and the effect comes after so many milliseconds, whether or not the client still waits.
+    Late(u64),
     /// No answer, no effect.
     Hang,
 }
@@ -85,6 +87,8 @@ pub struct Script {
     pub watch: VecDeque<Fault>,
     /// The watch tells nothing.
     pub mute_watch: bool,
+    /// Before the Job's own pod there is one with the same labels that failed, of another owner.
+    pub decoy: bool,
     /// The Job that exists already carries another decision's label.
     pub foreign_job: bool,
 }
@@ -95,10 +99,12 @@ struct Play {
     script: Script,
     job: Option<Value>,
     pod: Option<Value>,
+    decoy: Option<Value>,
     version: u64,
     history: Vec<(u64, &'static str, Value)>,
     events: Vec<Value>,
     requests: Vec<String>,
+    agents: BTreeSet<Option<String>>,
     deletions: Vec<Value>,
     input: Vec<u8>,
 }
@@ -126,7 +132,10 @@ impl Fake {
         )
         .unwrap();
         let fake = Self {
-            play: Arc::new(Mutex::new(Play { script, ..Play::default() })),
+            play: Arc::new(Mutex::new(Play {
+                script,
+                ..Play::default()
+            })),
             changed: watch::Sender::new(()),
             kubeconfig: Arc::new(kubeconfig),
         };
@@ -147,6 +156,11 @@ impl Fake {
     /// The bodies of the deletions that took effect.
     pub fn deletions(&self) -> Vec<Value> {
         self.play.lock().unwrap().deletions.clone()
+    }
+
+    /// Every `User-Agent` that came.
+    pub fn agents(&self) -> BTreeSet<Option<String>> {
+        self.play.lock().unwrap().agents.clone()
     }
 
     pub fn job_exists(&self) -> bool {
@@ -231,7 +245,12 @@ async fn serve(State(fake): State<Fake>, request: Request) -> Response {
         .map(|(key, value)| (key.to_owned(), value.to_owned()))
         .collect();
     let method = request.method().as_str().to_owned();
-    fake.with(|play| play.requests.push(format!("{method} {path}")));
+    let agent = request.headers().get(header::USER_AGENT).cloned();
+    fake.with(|play| {
+        play.requests.push(format!("{method} {path}"));
+        play.agents
+            .insert(agent.map(|agent| agent.to_str().unwrap_or_default().to_owned()));
+    });
     let jobs = format!("/apis/batch/v1/namespaces/{}/jobs", super::NAMESPACE);
     let pods = format!("/api/v1/namespaces/{}/pods", super::NAMESPACE);
     let events = format!("/api/v1/namespaces/{}/events", super::NAMESPACE);
@@ -246,7 +265,14 @@ async fn serve(State(fake): State<Fake>, request: Request) -> Response {
             &json!({ "kind": "EventList", "apiVersion": "v1", "metadata": {}, "items": fake.with(|play| play.events.clone()) }),
         ),
         ("GET", path) if path == pods && query.contains_key("watch") => {
-            watch(&fake, query.get("resourceVersion").and_then(|v| v.parse().ok()).unwrap_or(0)).await
+            watch(
+                &fake,
+                query
+                    .get("resourceVersion")
+                    .and_then(|v| v.parse().ok())
+                    .unwrap_or(0),
+            )
+            .await
         }
         ("GET", path) if path == pods => list(&fake, query.contains_key("limit")).await,
         ("GET", path) if path.ends_with("/log") => log(&fake),
@@ -259,7 +285,7 @@ async fn serve(State(fake): State<Fake>, request: Request) -> Response {
     }
 }
 
-async fn create(fake: &Fake, mut job: Value) -> Response {
+async fn create(fake: &Fake, job: Value) -> Response {
     let fault = fake.with(|play| play.script.create.pop_front());
     if let Some(Fault::Code(code, message)) = fault {
         return failure(code, message);
@@ -267,6 +293,29 @@ async fn create(fake: &Fake, mut job: Value) -> Response {
     if matches!(fault, Some(Fault::Hang)) {
         return hang().await;
     }
+    if let Some(Fault::Late(milliseconds)) = fault {
+        let fake = fake.clone();
+        tokio::spawn(async move {
+            sleep(Duration::from_millis(milliseconds)).await;
+            take_effect(&fake, &job);
+        });
+        return hang().await;
+    }
+    if !take_effect(fake, &job) {
+        return failure(409, "jobs already exists");
+    }
+    if matches!(fault, Some(Fault::Silence)) {
+        return hang().await;
+    }
+    if fake.with(|play| play.script.foreign_job) {
+        return failure(409, "jobs already exists");
+    }
+    ok(&fake.created_job().unwrap_or_default())
+}
+
+/// Whether there was no Job yet.
+fn take_effect(fake: &Fake, job: &Value) -> bool {
+    let mut job = job.clone();
     let acts = fake.with(|play| {
         if play.job.is_some() {
             return None;
@@ -275,26 +324,26 @@ async fn create(fake: &Fake, mut job: Value) -> Response {
         if play.script.foreign_job {
             job["metadata"]["labels"]["kubepermit.io/decision-id"] = json!("other");
         }
-        play.job = Some(job.clone());
+        play.job = Some(job);
+        if play.script.decoy {
+            play.change_pod(json!({ "phase": "Failed", "reason": "Evicted" }));
+            let mut decoy = play.pod.take().unwrap_or_default();
+            decoy["metadata"]["name"] = json!("decoy");
+            decoy["metadata"]["ownerReferences"][0]["uid"] = json!("another");
+            play.history.clear();
+            play.decoy = Some(play.tell("ADDED", decoy));
+        }
         Some(play.script.acts.clone())
     });
-    let Some(acts) = acts else {
-        return failure(409, "jobs already exists");
-    };
-    fake.perform(acts);
-    if matches!(fault, Some(Fault::Silence)) {
-        return hang().await;
-    }
-    if fake.with(|play| play.script.foreign_job) {
-        return failure(409, "jobs already exists");
-    }
-    ok(&job)
+    let first = acts.is_some();
+    fake.perform(acts.unwrap_or_default());
+    first
 }
 
 async fn delete(fake: &Fake, options: Value) -> Response {
     match fake.with(|play| play.script.delete.pop_front()) {
         Some(Fault::Code(code, message)) => return failure(code, message),
-        Some(Fault::Hang | Fault::Silence) => return hang().await,
+        Some(Fault::Hang | Fault::Silence | Fault::Late(_)) => return hang().await,
         None => {}
     }
     fake.with(|play| {
@@ -317,11 +366,11 @@ async fn list(fake: &Fake, paged: bool) -> Response {
     }
     match fake.with(|play| play.script.list_pods.pop_front()) {
         Some(Fault::Code(code, message)) => return failure(code, message),
-        Some(Fault::Hang | Fault::Silence) => return hang().await,
+        Some(Fault::Hang | Fault::Silence | Fault::Late(_)) => return hang().await,
         None => {}
     }
     fake.with(|play| {
-        let items: Vec<_> = play.pod.iter().cloned().collect();
+        let items: Vec<_> = play.decoy.iter().chain(&play.pod).cloned().collect();
         ok(&json!({ "kind": "PodList", "apiVersion": "v1", "metadata": { "resourceVersion": play.version.to_string() }, "items": items }))
     })
 }
@@ -329,7 +378,7 @@ async fn list(fake: &Fake, paged: bool) -> Response {
 async fn watch(fake: &Fake, from: u64) -> Response {
     match fake.with(|play| play.script.watch.pop_front()) {
         Some(Fault::Code(code, message)) => return failure(code, message),
-        Some(Fault::Hang | Fault::Silence) => return hang().await,
+        Some(Fault::Hang | Fault::Silence | Fault::Late(_)) => return hang().await,
         None => {}
     }
     let mute = fake.with(|play| play.script.mute_watch);
@@ -379,10 +428,17 @@ fn exec(fake: &Fake, mut request: Request, container: Option<String>) -> Respons
     let container = container.unwrap_or_default();
     let next = fake.with(|play| {
         let scripted = play.script.exec.get_mut(container.as_str())?;
-        Some(if scripted.len() > 1 { scripted.remove(0) } else { scripted.first()?.clone() })
+        Some(if scripted.len() > 1 {
+            scripted.remove(0)
+        } else {
+            scripted.first()?.clone()
+        })
     });
     let Some(next) = next else {
-        return failure(403, "pods \"the-pod\" is forbidden: cannot create resource \"pods/exec\"");
+        return failure(
+            403,
+            "pods \"the-pod\" is forbidden: cannot create resource \"pods/exec\"",
+        );
     };
     let key = request.headers()["sec-websocket-key"].as_bytes().to_vec();
     let fake = fake.clone();
@@ -475,7 +531,22 @@ fn ok(object: &Value) -> Response {
 }
 
 fn failure(code: u16, message: &str) -> Response {
-    let status = json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": code, "message": message });
-    (StatusCode::from_u16(code).unwrap(), [(header::CONTENT_TYPE, "application/json")], status.to_string())
+    let reason = match code {
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "NotFound",
+        409 => "AlreadyExists",
+        410 => "Expired",
+        422 => "Invalid",
+        429 => "TooManyRequests",
+        503 => "ServiceUnavailable",
+        _ => "InternalError",
+    };
+    let status = json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": reason, "code": code, "message": message });
+    (
+        StatusCode::from_u16(code).unwrap(),
+        [(header::CONTENT_TYPE, "application/json")],
+        status.to_string(),
+    )
         .into_response()
 }
