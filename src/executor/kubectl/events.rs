@@ -62,6 +62,8 @@ impl EventList {
         if self.items.is_empty() {
             return "No events found. Events are kept for an hour or so.\n".to_owned();
         }
+        // Of the same second the later ones have the later names, in which order they come.
+        self.items.reverse();
         self.items.sort_by_key(|event| Reverse(event.seen()));
         let mut heading = vec!["LAST SEEN", "TYPE", "REASON", "OBJECT", "COUNT", "MESSAGE"];
         if namespaces {

@@ -280,10 +280,13 @@ fn verdict(text: &str) -> &str {
 /// The class, and the part of the line that a caller may read.
 fn classify<'a>(text: &str, line: &'a str) -> (ReadReason, &'a str) {
     let has = |needle: &str| line.contains(needle);
-    if let Some(rest) = line.strip_prefix("Error from server") {
+    // `kubectl logs` words it the second way.
+    let said = line.strip_prefix("Error from server");
+    if let Some(rest) = said.or_else(|| line.strip_prefix("error: error from server")) {
         return of_server(rest);
     }
-    if has("executable ") && has("exec:") || has("no Auth Provider found") || has("exec plugin") {
+    let removed = has("auth plugin has been removed") || has("no Auth Provider found");
+    if has("executable ") && has("exec:") || has("exec plugin") || removed {
         return (ReadReason::CredentialPlugin, "");
     }
     if has("must be logged in to the server") || has("Unauthorized") {
@@ -363,10 +366,11 @@ fn after<'a>(line: &'a str, mark: &str) -> &'a str {
     line.split_once(mark).map_or("", |(_, rest)| rest)
 }
 
-/// One short line without credentials and without characters that a reader cannot see.
+/// One short line without credentials, addresses, and characters that a reader cannot see.
 fn quotable(text: &str) -> String {
     let (text, _) = output::redact(text);
-    shortened(&output::clean(&text).text)
+    let words = text.split(' ').map(|word| if word.contains("://") { "[address]" } else { word });
+    shortened(&output::clean(&words.collect::<Vec<_>>().join(" ")).text)
 }
 
 #[cfg(test)]

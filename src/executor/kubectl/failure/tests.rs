@@ -102,6 +102,22 @@ fn kubectls_texts_become_codes() {
             R::Server,
             "an error on the server",
         ),
+        (
+            "error: error from server (NotFound): pods \"a\" not found in namespace \"dev\"\n",
+            R::NotFound,
+            "pods \"a\" not found in namespace \"dev\"",
+        ),
+        (
+            "error: The gcp auth plugin has been removed.\nPlease use the \"gke-gcloud-auth-plugin\" kubectl/client-go credential plugin instead.\n",
+            R::CredentialPlugin,
+            "cannot run",
+        ),
+        (
+            "Error from server (ServiceUnavailable): the server is currently unable to handle the request\n",
+            R::ServerBusy,
+            "unable to handle",
+        ),
+        ("error: Get \"https://10.1.2.3/token/api\": odd\n", R::Other, "kubectl failed: Get [address] odd"),
         ("error: something new\n", R::Other, "kubectl failed: something new"),
         ("", R::Other, "kubectl failed"),
     ];
