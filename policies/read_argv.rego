@@ -142,7 +142,6 @@ read_option_names := [trim_prefix(split(option, "=")[0], "--") | some option in 
 read_option_known(option) if {
 	startswith(option, "--")
 	parts := split(option, "=")
-	count(parts) > 1
 	pattern := read_values[input.kubectl.verb][trim_prefix(parts[0], "--")]
 	regex.match(pattern, concat("=", array.slice(parts, 1, count(parts))))
 }
