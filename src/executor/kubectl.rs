@@ -177,7 +177,7 @@ fn keep(presentation: Presentation, max_output: usize) -> Keep {
     // A character of UTF-8 has at most 4 bytes; never less than what `describe` says of one object.
     let text = max_output.saturating_mul(4).clamp(1024 * 1024, LIST);
     match presentation {
-        Presentation::Pods | Presentation::Events => Keep::Start(LIST),
+        Presentation::Pods | Presentation::Events => Keep::Start { list: LIST, text },
         Presentation::Logs | Presentation::Describe => Keep::End(text),
     }
 }

@@ -10,10 +10,13 @@ use std::sync::Arc;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use kubepermit::audit::{Audit, AuditOptions, AuditTarget};
 use kubepermit::caller::Caller;
-use kubepermit::executor::{Cluster, ClusterSource, JobExecutor, JobLimits};
+use kubepermit::executor::{
+    Access, Cluster, ClusterSource, Executor, JobExecutor, JobLimits, KubectlExecutor, PrivateHome,
+    ReadLimits, ReadSource, ReadTools,
+};
 use kubepermit::output::Tail;
 use kubepermit::pipeline::{Gateway, Request};
-use kubepermit::plan::{JobSettings, PodProfile};
+use kubepermit::plan::{JobSettings, KubectlSettings, PodProfile, Settings};
 use kubepermit::policy::{BundleSource, Overlay, Policy};
 use kubepermit::reply::Reply;
 use kubepermit::schema::Catalogue;
@@ -23,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 fn gateway(audit: AuditTarget) -> Arc<Gateway> {
     let overlay = Overlay { images: Some(vec!["busybox:1.36".to_owned()]), ..Overlay::default() };
     let policy = Arc::new(Policy::load(&BundleSource::BuiltIn, &overlay).unwrap());
-    let settings = JobSettings {
+    let jobs = JobSettings {
         namespace: "mcp-ephemeral".to_owned(),
         instance: "bench".to_owned(),
         default_timeout_s: 60,
@@ -34,7 +37,18 @@ fn gateway(audit: AuditTarget) -> Arc<Gateway> {
         profile: PodProfile::Restricted,
     };
     let source = ClusterSource::Kubeconfig { path: PathBuf::from("/nonexistent"), context: None };
-    let executor = JobExecutor::new(Arc::new(Cluster::new(source)), JobLimits::new(1 << 20, 10 << 20));
+    let home = PrivateHome::new().unwrap();
+    let access = Access::resolve(&ReadSource::Ambient { service: None, files: Vec::new() }, None, &home);
+    let kubectl = KubectlSettings {
+        context: "bench".to_owned(),
+        cache_dir: home.cache().display().to_string(),
+        request_timeout_s: 20,
+    };
+    let settings = Settings { jobs, kubectl };
+    let executor = Executor::new(
+        JobExecutor::new(Arc::new(Cluster::new(source)), JobLimits::new(1 << 20, 10 << 20)),
+        KubectlExecutor::new(ReadTools { program: None, access, home }, ReadLimits::default()),
+    );
     let audit = Audit::start(audit, AuditOptions::default()).unwrap();
     Arc::new(Gateway::new(Catalogue::load().unwrap(), settings, policy, audit, executor))
 }

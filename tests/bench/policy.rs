@@ -8,13 +8,14 @@ use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use jiff::Timestamp;
 use kubepermit::caller::Caller;
 use kubepermit::ids::DecisionId;
-use kubepermit::plan::{self, JobSettings, Plan, PodProfile};
+use kubepermit::plan::{self, JobSettings, KubectlSettings, Plan, PodProfile, Settings};
 use kubepermit::policy::{BundleSource, Overlay, Policy, Question, Verdict};
 use kubepermit::schema::{Catalogue, ToolCall};
 use serde_json::json;
 
 fn policy(images: usize) -> Policy {
-    let mut listed: Vec<String> = (1..images).map(|n| format!("registry.example.com/team-{n}/tool:{n}")).collect();
+    let mut listed: Vec<String> =
+        (1..images).map(|n| format!("registry.example.com/team-{n}/tool:{n}")).collect();
     listed.push("python:3.12-slim".to_owned());
     let overlay = Overlay { images: Some(listed), ..Overlay::default() };
     Policy::load(&BundleSource::BuiltIn, &overlay).unwrap()
@@ -29,8 +30,8 @@ fn call(catalogue: &Catalogue, image: &str) -> ToolCall {
     catalogue.admit(DecisionId::mint(), "run_job", arguments).unwrap()
 }
 
-fn settings() -> JobSettings {
-    JobSettings {
+fn settings() -> Settings {
+    let jobs = JobSettings {
         namespace: "mcp-ephemeral".to_owned(),
         instance: "bench".to_owned(),
         default_timeout_s: 60,
@@ -39,7 +40,13 @@ fn settings() -> JobSettings {
         helper_image: "busybox:1.36".to_owned(),
         user: 65532,
         profile: PodProfile::Restricted,
-    }
+    };
+    let kubectl = KubectlSettings {
+        context: "bench".to_owned(),
+        cache_dir: "/nonexistent".to_owned(),
+        request_timeout_s: 20,
+    };
+    Settings { jobs, kubectl }
 }
 
 fn judge(policy: &Policy, caller: &Caller, call: &ToolCall, plan: Plan) -> Verdict {
@@ -55,7 +62,10 @@ fn decisions(c: &mut Criterion) {
         for (what, image) in [("allowed", "python:3.12-slim"), ("denied", "evil:1")] {
             let call = call(&catalogue, image);
             let plan = || plan::plan(&call, &settings(), &policy.images_for(&[])).unwrap();
-            assert_eq!(matches!(judge(&policy, &caller, &call, plan()), Verdict::Allow(_)), what == "allowed");
+            assert_eq!(
+                matches!(judge(&policy, &caller, &call, plan()), Verdict::Allow(_)),
+                what == "allowed"
+            );
             group.bench_function(format!("{what}, {images} images"), |b| {
                 b.iter_batched(plan, |plan| judge(&policy, &caller, &call, plan), BatchSize::SmallInput);
             });
@@ -71,7 +81,9 @@ fn plans(c: &mut Criterion) {
     let settings = settings();
     c.bench_function("schema stage", |b| b.iter(|| call(&catalogue, "python:3.12-slim")));
     let call = call(&catalogue, "python:3.12-slim");
-    c.bench_function("plan stage, 100000 images", |b| b.iter(|| plan::plan(&call, &settings, &images).unwrap()));
+    c.bench_function("plan stage, 100000 images", |b| {
+        b.iter(|| plan::plan(&call, &settings, &images).unwrap())
+    });
 }
 
 criterion_group!(benches, decisions, plans);

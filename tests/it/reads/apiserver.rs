@@ -92,7 +92,8 @@ fn serve(stream: TcpStream, record: &Mutex<Vec<Seen>>) {
             }
         }
         let mut words = head.split(' ');
-        let (method, target) = (words.next().unwrap().to_owned(), words.next().unwrap_or_default().to_owned());
+        let (method, target) =
+            (words.next().unwrap().to_owned(), words.next().unwrap_or_default().to_owned());
         let header = |name: &str| {
             let mut lines = head.lines().filter_map(|line| line.split_once(": "));
             lines.find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.to_owned())
@@ -103,8 +104,10 @@ fn serve(stream: TcpStream, record: &Mutex<Vec<Seen>>) {
         record.lock().unwrap().push(Seen { method, target, authorization: header("authorization") });
         let kind = if body.is_string() { "text/plain" } else { "application/json" };
         let body = body.as_str().map_or_else(|| body.to_string(), str::to_owned);
-        let answer =
-            format!("HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+        let answer = format!(
+            "HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
         if (&stream).write_all(answer.as_bytes()).is_err() {
             return;
         }
@@ -118,7 +121,8 @@ fn answer(path: &str) -> (u16, Value) {
         ["version"] => (200, json!({ "major": "1", "minor": "33", "gitVersion": "v1.33.0" })),
         ["api"] => (200, json!({ "kind": "APIVersions", "versions": ["v1"] })),
         ["apis"] => {
-            let mut names: Vec<&str> = KINDS.iter().map(|kind| kind.0).filter(|group| !group.is_empty()).collect();
+            let mut names: Vec<&str> =
+                KINDS.iter().map(|kind| kind.0).filter(|group| !group.is_empty()).collect();
             names.dedup();
             let groups = names.iter().map(|name| {
                 let version = version_of(name).unwrap();
@@ -130,7 +134,9 @@ fn answer(path: &str) -> (u16, Value) {
         ["api", "v1"] => (200, resources("", "v1")),
         ["apis", group, version] if version_of(group) == Some(version) => (200, resources(group, version)),
         ["api", _, rest @ ..] | ["apis", _, _, rest @ ..] => match rest {
-            ["namespaces", namespace, "pods", name, "log"] => (200, json!(format!("log of {namespace}/{name}\n"))),
+            ["namespaces", namespace, "pods", name, "log"] => {
+                (200, json!(format!("log of {namespace}/{name}\n")))
+            }
             ["namespaces", namespace, plural, name] => object(plural, namespace, name),
             ["namespaces", namespace, plural] => list(plural, Some(namespace)),
             [plural] => list(plural, None),
@@ -168,12 +174,16 @@ fn object(plural: &str, namespace: &str, name: &str) -> (u16, Value) {
     let Some(kind) = KINDS.iter().find(|kind| kind.2 == plural) else { return not_found() };
     let labels = json!({ "matchLabels": { "app": "web" } });
     let spec = match plural {
-        "pods" => json!({ "containers": [{ "name": "main", "image": "a" }, { "name": "side", "image": "b" }] }),
+        "pods" => {
+            json!({ "containers": [{ "name": "main", "image": "a" }, { "name": "side", "image": "b" }] })
+        }
         "deployments" | "replicasets" | "statefulsets" | "daemonsets" | "jobs" => {
             json!({ "selector": labels, "replicas": 1, "template": { "metadata": { "labels": { "app": "web" } },
                     "spec": { "containers": [{ "name": "main", "image": "a" }] } } })
         }
-        "cronjobs" => json!({ "schedule": "* * * * *", "jobTemplate": { "spec": { "template": { "spec": {} } } } }),
+        "cronjobs" => {
+            json!({ "schedule": "* * * * *", "jobTemplate": { "spec": { "template": { "spec": {} } } } })
+        }
         "horizontalpodautoscalers" => json!({ "scaleTargetRef": { "kind": "Deployment", "name": "web" } }),
         _ => json!({}),
     };
@@ -188,8 +198,11 @@ fn object(plural: &str, namespace: &str, name: &str) -> (u16, Value) {
 
 fn not_found() -> (u16, Value) {
     let message = "the server could not find the requested resource";
-    (404, json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message,
-                  "reason": "NotFound", "code": 404 }))
+    (
+        404,
+        json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message,
+                  "reason": "NotFound", "code": 404 }),
+    )
 }
 
 /// Discovery, or something of the namespace `dev`. kubectl asks what the server has before it asks for anything.
@@ -211,12 +224,19 @@ fn reads() -> Vec<(&'static str, Value)> {
         ("list_pods", json!({ "namespace": "dev", "selector": "app in (web, api),tier!=cache,!canary" })),
         ("list_pods", json!({ "namespace": "dev", "field_selector": "status.phase=Running" })),
         ("list_events", json!({ "namespace": "dev" })),
-        ("list_events", json!({ "namespace": "dev", "warnings_only": true, "for_kind": "pod", "for_name": "web" })),
+        (
+            "list_events",
+            json!({ "namespace": "dev", "warnings_only": true, "for_kind": "pod", "for_name": "web" }),
+        ),
         ("pod_logs", json!({ "namespace": "dev", "name": "web" })),
-        ("pod_logs", json!({ "namespace": "dev", "name": "web", "container": "side", "tail_lines": 3,
-                             "previous": true, "since_seconds": 60 })),
+        (
+            "pod_logs",
+            json!({ "namespace": "dev", "name": "web", "container": "side", "tail_lines": 3,
+                             "previous": true, "since_seconds": 60 }),
+        ),
     ];
-    let catalogue: Value = serde_json::from_str(include_str!("../../../schemas/tools/describe_resource.json")).unwrap();
+    let catalogue: Value =
+        serde_json::from_str(include_str!("../../../schemas/tools/describe_resource.json")).unwrap();
     let kinds = catalogue["inputSchema"]["properties"]["kind"]["enum"].as_array().unwrap().clone();
     assert!(kinds.len() > 10 && !kinds.contains(&json!("secret")));
     for kind in kinds {
@@ -245,7 +265,11 @@ fn stays_within_bounds(kubectl: &std::path::Path) {
         stage.program(name, &trap);
     }
     let mut command = stage.server(&[
-        "--allow-namespaces", "dev", "--kubectl", kubectl.to_str().unwrap(), "--read-kubeconfig",
+        "--allow-namespaces",
+        "dev",
+        "--kubectl",
+        kubectl.to_str().unwrap(),
+        "--read-kubeconfig",
         kubeconfig.to_str().unwrap(),
     ]);
     command
@@ -293,7 +317,8 @@ fn stays_within_bounds(kubectl: &std::path::Path) {
         });
         private || path.starts_with(stage.audit())
     };
-    let new: Vec<PathBuf> = files(home).into_iter().filter(|path| !before.contains(path) && !own(path)).collect();
+    let new: Vec<PathBuf> =
+        files(home).into_iter().filter(|path| !before.contains(path) && !own(path)).collect();
     assert!(new.is_empty(), "{new:?}");
     eprintln!("{}: {} reads, {requests} requests", kubectl.display(), reads().len());
 }

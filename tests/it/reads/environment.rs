@@ -68,7 +68,10 @@ fn kubectl_is_given_exactly_what_the_contract_says() {
     let root = home.strip_suffix("/home").unwrap();
     assert_ne!(home, stage.home.path().to_str().unwrap());
     assert_eq!(value(&output, "TMPDIR="), format!("{root}/tmp"));
-    assert_eq!(value(&output, "CWD /").trim_start_matches('/'), format!("{root}/work").trim_start_matches('/'));
+    assert_eq!(
+        value(&output, "CWD /").trim_start_matches('/'),
+        format!("{root}/work").trim_start_matches('/')
+    );
     assert_eq!((value(&output, "CWD FILES"), value(&output, "HOME FILES")), ("0", "0"));
     assert_eq!((value(&output, "HOME MODE"), value(&output, "CONFIG MODE")), ("700", "600"));
     assert_eq!((value(&output, "STDIN "), value(&output, "STDIN IS")), ("0", "/dev/null"));
@@ -110,8 +113,23 @@ fn no_text_of_a_caller_becomes_a_flag_or_starts_a_process() {
     let mut session = stage.session(&["--allow-namespaces", "*"]);
     let long = "a".repeat(1024 * 1024);
     let hostile = [
-        "--server=http://127.0.0.1:1", "-shttp://127.0.0.1:1", "-AsX", "-oyaml", "-", "--", "a;id", "$(id)",
-        "a\0b", "a\nb", "a\u{202e}b", "x--kuberc=/tmp/x y", "", " ", "..", "--raw=/api", long.as_str(),
+        "--server=http://127.0.0.1:1",
+        "-shttp://127.0.0.1:1",
+        "-AsX",
+        "-oyaml",
+        "-",
+        "--",
+        "a;id",
+        "$(id)",
+        "a\0b",
+        "a\nb",
+        "a\u{202e}b",
+        "x--kuberc=/tmp/x y",
+        "",
+        " ",
+        "..",
+        "--raw=/api",
+        long.as_str(),
     ];
     // Every text field of every read; fields of a fixed set of values are in it.
     let tools = session.request("tools/list", json!({}));

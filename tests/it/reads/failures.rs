@@ -39,9 +39,8 @@ exit 1"#,
         assert_eq!(document["error"]["reasons"][0]["code"], json!(code));
         let id = document["decision_id"].clone();
         let records = audit_records(&stage.audit());
-        let outcome = records.iter().find(|record| {
-            record["kind"] == json!("outcome") && record["decision_id"] == id
-        });
+        let outcome =
+            records.iter().find(|record| record["kind"] == json!("outcome") && record["decision_id"] == id);
         assert_eq!(outcome.unwrap()["outcome"]["reason"], json!(code));
     }
 }
@@ -69,7 +68,10 @@ fn a_kubeconfig_that_had_better_not_be_used_is_refused_with_its_reason() {
     assert!(message.contains("insecure-skip-tls-verify") && !message.contains("s3cret"), "{message}");
     config("{server: 'https://a.example'}");
     let (is_error, message) = ask(&["--context", "b"]);
-    assert!(is_error && message.contains("[kubectl.context]") && message.contains("there are: a"), "{message}");
+    assert!(
+        is_error && message.contains("[kubectl.context]") && message.contains("there are: a"),
+        "{message}"
+    );
     assert_eq!(stage.log(), "");
     assert!(!ask(&[]).0);
     assert_eq!(stage.log(), "started\n");
@@ -77,11 +79,18 @@ fn a_kubeconfig_that_had_better_not_be_used_is_refused_with_its_reason() {
 
 #[test]
 fn at_the_command_line_a_failed_read_is_exit_code_1() {
-    let stage = Stage::new("case \"$*\" in *=good*) echo fine;; *) echo 'error: something' >&2; exit 1;; esac");
+    let stage =
+        Stage::new("case \"$*\" in *=good*) echo fine;; *) echo 'error: something' >&2; exit 1;; esac");
     let call = |namespace: &str| {
         let output = kubepermit(stage.home.path())
             .env("PATH", stage.bin())
-            .args(["call", "list_pods", &format!("{{\"namespace\":\"{namespace}\"}}"), "--allow-namespaces", "good,bad"])
+            .args([
+                "call",
+                "list_pods",
+                &format!("{{\"namespace\":\"{namespace}\"}}"),
+                "--allow-namespaces",
+                "good,bad",
+            ])
             .output()
             .unwrap();
         let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();

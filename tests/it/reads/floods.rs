@@ -64,7 +64,9 @@ fn a_caller_that_leaves_ends_kubectl() {
         assert!(started.elapsed() < Duration::from_secs(20));
         std::thread::sleep(Duration::from_millis(10));
     }
-    session.send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": "x" } }));
+    session.send(
+        &json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": "x" } }),
+    );
     assert!(gone(&stage.log()));
 }
 
@@ -97,7 +99,8 @@ esac"#,
         assert!(output.contains("… truncated ("), "{output:.100}");
         assert!(output.chars().count() <= 10_000 + 200);
     }
-    let (is_error, message) = text(&session.call("pod_logs", json!({ "namespace": "errors", "name": "web" })));
+    let (is_error, message) =
+        text(&session.call("pod_logs", json!({ "namespace": "errors", "name": "web" })));
     assert!(is_error && message.contains("[kubectl.not_found]") && message.len() < 1000, "{message:.200}");
     let grown = peak_memory(&session) - before;
     eprintln!("floods took {grown} kB more than a first read");

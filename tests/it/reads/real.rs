@@ -36,7 +36,8 @@ fn reads_on_the_embedded_cluster(kubectl: &Path) {
     assert_eq!(text(&session.call("list_pods", namespace.clone())), (false, "No pods found.\n".to_owned()));
 
     // A job that runs while it is looked at.
-    session.send(&json!({ "jsonrpc": "2.0", "id": "job", "method": "tools/call", "params": { "name": "run_job",
+    session
+        .send(&json!({ "jsonrpc": "2.0", "id": "job", "method": "tools/call", "params": { "name": "run_job",
         "arguments": { "image": "busybox", "command": ["sh", "-c", "echo one; echo two; sleep 60"] } } }));
     let started = Instant::now();
     let row = loop {
@@ -84,7 +85,11 @@ fn reads_on_the_embedded_cluster(kubectl: &Path) {
         ("pod_logs", json!({ "namespace": "default", "name": "absent" }), "kubectl.not_found"),
         ("pod_logs", with(json!({ "container": "nobody" })), "kubectl.no_such_container"),
         ("pod_logs", with(json!({ "container": "main", "previous": true })), "kubectl.no_previous"),
-        ("describe_resource", json!({ "namespace": "default", "kind": "job", "name": "absent" }), "kubectl.not_found"),
+        (
+            "describe_resource",
+            json!({ "namespace": "default", "kind": "job", "name": "absent" }),
+            "kubectl.not_found",
+        ),
     ] {
         let (is_error, message) = text(&session.call(tool, arguments.clone()));
         assert!(is_error && message.contains(&format!("[{code}]")), "{tool} {arguments}: {message}");
@@ -93,7 +98,9 @@ fn reads_on_the_embedded_cluster(kubectl: &Path) {
     let records = audit_records(&home.path().join(".local/state/kubepermit/audit"));
     let reads = records.iter().filter(|record| record["subject"]["kind"] == json!("kubectl")).count();
     assert!(reads >= 10, "{reads}");
-    session.send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": "job" } }));
+    session.send(
+        &json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": "job" } }),
+    );
 }
 
 #[test]
