@@ -3,7 +3,7 @@
 //! Both are measured in turns in the same run, so that the difference is what the gateway adds: schema, plan,
 //! policy, two audit records, the spawn contract, the table, and cleaning. The last line tells it; the goal is
 //! less than 5 ms. A real kubectl takes 70 to 200 ms for the same read.
-#![expect(missing_docs, clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark, not an interface")]
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark, not an interface")]
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
