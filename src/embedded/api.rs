@@ -39,37 +39,20 @@ pub fn router(cluster: &Arc<Cluster>) -> Router {
         .route("/nodes", get(objects::list_all::<Node>))
         .route("/nodes/{name}", get(objects::get_global::<Node>))
         .route("/pods", get(objects::list_all::<Pod>))
-        .route(
-            "/namespaces/{namespace}/pods",
-            get(objects::list::<Pod>).delete(pods::delete_many),
-        )
-        .route(
-            "/namespaces/{namespace}/pods/{name}",
-            get(objects::get::<Pod>).delete(pods::delete),
-        )
+        .route("/namespaces/{namespace}/pods", get(objects::list::<Pod>).delete(pods::delete_many))
+        .route("/namespaces/{namespace}/pods/{name}", get(objects::get::<Pod>).delete(pods::delete))
         .route("/namespaces/{namespace}/pods/{name}/log", get(log::log))
-        .route(
-            "/namespaces/{namespace}/pods/{name}/exec",
-            get(exec::exec).post(exec::exec),
-        )
+        .route("/namespaces/{namespace}/pods/{name}/exec", get(exec::exec).post(exec::exec))
         .route("/events", get(objects::list_all::<Event>))
         .route("/namespaces/{namespace}/events", get(objects::list::<Event>))
-        .route(
-            "/namespaces/{namespace}/events/{name}",
-            get(objects::get::<Event>),
-        );
+        .route("/namespaces/{namespace}/events/{name}", get(objects::get::<Event>));
     let batch = Router::new()
         .route("/jobs", get(objects::list_all::<Job>))
         .route(
             "/namespaces/{namespace}/jobs",
-            get(objects::list::<Job>)
-                .post(jobs::create)
-                .delete(jobs::delete_many),
+            get(objects::list::<Job>).post(jobs::create).delete(jobs::delete_many),
         )
-        .route(
-            "/namespaces/{namespace}/jobs/{name}",
-            get(objects::get::<Job>).delete(jobs::delete),
-        );
+        .route("/namespaces/{namespace}/jobs/{name}", get(objects::get::<Job>).delete(jobs::delete));
     let reviews = axum::routing::post(review_access);
     Router::new()
         .route("/version", get(discovery::version))
@@ -100,9 +83,6 @@ async fn other(request: Request) -> Result<Response, ApiError> {
 /// There is one user, who may do everything.
 async fn review_access(headers: HeaderMap, body: Bytes) -> Result<Response, ApiError> {
     let mut review: SelfSubjectAccessReview = request::json_body(&headers, &body)?;
-    review.status = Some(SubjectAccessReviewStatus {
-        allowed: true,
-        ..SubjectAccessReviewStatus::default()
-    });
+    review.status = Some(SubjectAccessReviewStatus { allowed: true, ..SubjectAccessReviewStatus::default() });
     Ok(objects::object_response(StatusCode::CREATED, &review))
 }

@@ -27,23 +27,14 @@ const RETRY: (Duration, Duration) = (Duration::from_secs(10), Duration::from_sec
 pub async fn run(cluster: Arc<Cluster>) {
     let mut jobs_changed = cluster.store.jobs.subscribe();
     let mut pods_changed = cluster.store.pods.subscribe();
-    let mut controller = Controller {
-        cluster: Arc::clone(&cluster),
-        tracked: HashMap::new(),
-        seen: (0, 0),
-    };
+    let mut controller = Controller { cluster: Arc::clone(&cluster), tracked: HashMap::new(), seen: (0, 0) };
     let mut timers: BTreeMap<Key, Instant> = BTreeMap::new();
     loop {
         jobs_changed.borrow_and_update();
         pods_changed.borrow_and_update();
         let mut due = controller.observe();
         let now = Instant::now();
-        due.extend(
-            timers
-                .iter()
-                .filter(|(_, at)| **at <= now)
-                .map(|(key, _)| key.clone()),
-        );
+        due.extend(timers.iter().filter(|(_, at)| **at <= now).map(|(key, _)| key.clone()));
         for key in due {
             timers.remove(&key);
             if let Some(after) = controller.reconcile(&key) {
@@ -111,10 +102,7 @@ impl Controller {
             } else if cluster
                 .store
                 .jobs
-                .get(
-                    change.object.metadata.namespace.as_deref().unwrap_or_default(),
-                    &owner.name,
-                )
+                .get(change.object.metadata.namespace.as_deref().unwrap_or_default(), &owner.name)
                 .is_none()
             {
                 // Made in the moment in which its Job was deleted.
@@ -124,33 +112,30 @@ impl Controller {
         due
     }
 
-    /// After a storm of changes: looks at everything.
+    /// After a storm of changes: looks at everything, also at pods whose Job went unseen.
     fn observe_all(&mut self) -> BTreeSet<Key> {
         let (jobs, jobs_seen) = self.cluster.store.jobs.list(None);
-        self.seen = (jobs_seen, self.cluster.store.pods.version());
-        jobs.iter()
-            .map(|job| key(&job.metadata.namespace, &job.metadata.name))
-            .collect()
+        let (pods, pods_seen) = self.cluster.store.pods.list(None);
+        self.seen = (jobs_seen, pods_seen);
+        let alive: BTreeSet<&str> = jobs.iter().filter_map(|job| job.metadata.uid.as_deref()).collect();
+        for pod in &pods {
+            if pods::owner(pod).is_some_and(|owner| !alive.contains(owner.uid.as_str())) {
+                delete_pod(&self.cluster.store, pod, None);
+            }
+        }
+        jobs.iter().map(|job| key(&job.metadata.namespace, &job.metadata.name)).collect()
     }
 
     /// Counts a pod once, when it has ended or is gone. `early` counts one that is on its way out as failed, too.
     fn count(&mut self, job: &str, pod: &Pod, gone: bool, early: bool) {
-        let phase = pod
-            .status
-            .as_ref()
-            .and_then(|s| s.phase.as_deref())
-            .unwrap_or("Pending");
+        let phase = pod.status.as_ref().and_then(|s| s.phase.as_deref()).unwrap_or("Pending");
         let leaving = early && pod.metadata.deletion_timestamp.is_some();
         let Some(tracked) = self.tracked.get_mut(job) else {
             return;
         };
         let succeeded = phase == "Succeeded";
         let ended = succeeded || phase == "Failed" || gone || leaving;
-        if !ended
-            || !tracked
-                .counted
-                .insert(pod.metadata.uid.clone().unwrap_or_default())
-        {
+        if !ended || !tracked.counted.insert(pod.metadata.uid.clone().unwrap_or_default()) {
             return;
         }
         if succeeded {
@@ -170,8 +155,7 @@ impl Controller {
         let uid = job.metadata.uid.clone()?;
         let own: Vec<Arc<Pod>> = self.own_pods(namespace, &uid);
         if job.metadata.deletion_timestamp.is_some() {
-            own.iter()
-                .for_each(|pod| drop(delete_pod(&cluster.store, pod, None)));
+            own.iter().for_each(|pod| drop(delete_pod(&cluster.store, pod, None)));
             if own.is_empty() {
                 cluster.store.jobs.remove(namespace, name, &uid);
                 self.tracked.remove(&uid);
@@ -179,20 +163,14 @@ impl Controller {
             return None;
         }
         self.tracked.entry(uid.clone()).or_default();
-        let policy = job
-            .spec
-            .as_ref()
-            .and_then(|spec| spec.pod_replacement_policy.as_deref());
+        let policy = job.spec.as_ref().and_then(|spec| spec.pod_replacement_policy.as_deref());
         for pod in &own {
             self.count(&uid, pod, false, policy != Some("Failed"));
         }
         let tracked = self.tracked.get(&uid)?;
         let view = status::View::new(&job, &own, tracked.succeeded, tracked.failed);
         if let Some(finished) = view.finished_at() {
-            let ttl = job
-                .spec
-                .as_ref()
-                .and_then(|spec| spec.ttl_seconds_after_finished)?;
+            let ttl = job.spec.as_ref().and_then(|spec| spec.ttl_seconds_after_finished)?;
             let left = i64::from(ttl).saturating_sub(Timestamp::now().duration_since(finished).as_secs());
             if left > 0 {
                 return Some(Duration::from_secs(u64::try_from(left).unwrap_or_default()));
@@ -205,18 +183,14 @@ impl Controller {
         match step {
             status::Step::Stop => {
                 for pod in own.iter().filter(|pod| status::is_active(pod)) {
-                    let message = format!(
-                        "Deleted pod: {}",
-                        pod.metadata.name.as_deref().unwrap_or_default()
-                    );
+                    let message =
+                        format!("Deleted pod: {}", pod.metadata.name.as_deref().unwrap_or_default());
                     self.event(&job, false, "SuccessfulDelete", &message);
                     delete_pod(&cluster.store, pod, None);
                 }
             }
             status::Step::Create(count) => {
-                let wait = tracked
-                    .retry_at
-                    .map(|at| at.saturating_duration_since(Instant::now()));
+                let wait = tracked.retry_at.map(|at| at.saturating_duration_since(Instant::now()));
                 match wait.filter(|wait| !wait.is_zero()) {
                     Some(wait) => again = Some(again.map_or(wait, |other| other.min(wait))),
                     None => {
@@ -252,10 +226,8 @@ impl Controller {
             });
             match made {
                 Ok(pod) => {
-                    let message = format!(
-                        "Created pod: {}",
-                        pod.metadata.name.as_deref().unwrap_or_default()
-                    );
+                    let message =
+                        format!("Created pod: {}", pod.metadata.name.as_deref().unwrap_or_default());
                     self.event(job, false, "SuccessfulCreate", &message);
                 }
                 Err(why) => {
@@ -271,10 +243,7 @@ impl Controller {
     fn collect_garbage(&mut self, uid: &str) {
         self.tracked.remove(uid);
         let (pods, _) = self.cluster.store.pods.list(None);
-        for pod in pods
-            .iter()
-            .filter(|pod| pods::owner(pod).is_some_and(|owner| owner.uid == uid))
-        {
+        for pod in pods.iter().filter(|pod| pods::owner(pod).is_some_and(|owner| owner.uid == uid)) {
             delete_pod(&self.cluster.store, pod, None);
         }
     }
@@ -286,20 +255,11 @@ impl Controller {
     }
 
     fn event(&self, job: &Job, warning: bool, reason: &str, message: &str) {
-        let note = Note {
-            source: Source::JobController,
-            warning,
-            reason,
-            message,
-            field_path: None,
-        };
+        let note = Note { source: Source::JobController, warning, reason, message, field_path: None };
         events::record(&self.cluster.store, job, note);
     }
 }
 
 fn key(namespace: &Option<String>, name: &Option<String>) -> Key {
-    (
-        namespace.clone().unwrap_or_default(),
-        name.clone().unwrap_or_default(),
-    )
+    (namespace.clone().unwrap_or_default(), name.clone().unwrap_or_default())
 }

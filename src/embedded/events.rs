@@ -66,11 +66,7 @@ pub fn record<K: Kind>(store: &Store, object: &K, note: Note<'_>) {
         Source::JobController => "job-controller",
     };
     let mut event = Event {
-        metadata: ObjectMeta {
-            namespace: Some(namespace.clone()),
-            name: None,
-            ..ObjectMeta::default()
-        },
+        metadata: ObjectMeta { namespace: Some(namespace.clone()), name: None, ..ObjectMeta::default() },
         involved_object: ObjectReference {
             api_version: Some(K::API_VERSION.to_owned()),
             kind: Some(K::KIND.to_owned()),

@@ -80,11 +80,7 @@ pub fn available() -> Vec<String> {
 #[must_use]
 pub fn listed() -> Vec<String> {
     let first = |entry: &Entry| Some(format!("{}:{}", entry.short(), entry.tags.first()?));
-    TABLE
-        .iter()
-        .filter(|entry| entry.links().is_some())
-        .filter_map(first)
-        .collect()
+    TABLE.iter().filter(|entry| entry.links().is_some()).filter_map(first).collect()
 }
 
 /// Finds the image that `reference` names.

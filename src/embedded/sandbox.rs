@@ -126,12 +126,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            memory_bytes: None,
-            processes: 512,
-            open_files: 4096,
-            file_bytes: 4 << 30,
-        }
+        Self { memory_bytes: None, processes: 512, open_files: 4096, file_bytes: 4 << 30 }
     }
 }
 
@@ -187,11 +182,7 @@ impl Sandbox {
     /// If it does not, with the reason.
     pub async fn try_out(launcher: &Path, confinement: Confinement) -> Result<Self, String> {
         let folder = tempfile::tempdir().map_err(|error| format!("make a folder: {error}"))?;
-        let mut sandbox = Self {
-            launcher: launcher.to_owned(),
-            confinement,
-            applied: Applied::default(),
-        };
+        let mut sandbox = Self { launcher: launcher.to_owned(), confinement, applied: Applied::default() };
         let spec = ContainerSpec {
             hostname: "probe".to_owned(),
             argv: vec!["true".to_owned()],
@@ -204,15 +195,8 @@ impl Sandbox {
             }],
             limits: Limits::default(),
         };
-        let streams = Streams {
-            stdin: Stdio::null(),
-            stdout: Stdio::null(),
-            stderr: Stdio::null(),
-        };
-        let mut process = sandbox
-            .start(&spec, streams)
-            .await
-            .map_err(|error| with_sources(&error))?;
+        let streams = Streams { stdin: Stdio::null(), stdout: Stdio::null(), stderr: Stdio::null() };
+        let mut process = sandbox.start(&spec, streams).await.map_err(|error| with_sources(&error))?;
         let exit = process.wait().await.map_err(|error| with_sources(&error))?;
         if exit.code() != 0 {
             return Err(format!("`true` ended with exit code {}", exit.code()));
@@ -290,9 +274,7 @@ impl Sandbox {
         for mount in &spec.mounts {
             check(&mount.path)?;
             if mount.path.parent().is_none() {
-                return Err(StartError::Setup(
-                    "a folder cannot be mounted as the root".to_owned(),
-                ));
+                return Err(StartError::Setup("a folder cannot be mounted as the root".to_owned()));
             }
         }
         check(&spec.working_dir)?;
@@ -308,27 +290,17 @@ impl Sandbox {
             ..spec.clone()
         };
         let gateway = std::process::id();
-        Ok(wire::Order {
-            confinement: self.confinement,
-            spec,
-            uid: CONTAINER_UID,
-            gateway,
-        })
+        Ok(wire::Order { confinement: self.confinement, spec, uid: CONTAINER_UID, gateway })
     }
 }
 
 /// Paths in a container are absolute and lead nowhere else.
 fn check(path: &Path) -> Result<(), StartError> {
-    let plain = path
-        .components()
-        .all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
+    let plain = path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
     if path.is_absolute() && plain {
         return Ok(());
     }
-    Err(StartError::Setup(format!(
-        "`{}` must be absolute and without `..`",
-        path.display()
-    )))
+    Err(StartError::Setup(format!("`{}` must be absolute and without `..`", path.display())))
 }
 
 /// As much of a pod's name as the kernel takes, cut as the kubelet does it.

@@ -17,20 +17,12 @@ pub(super) struct Remains {
 impl Remains {
     /// Nothing that could be read.
     pub(super) fn nothing(ended: Ended) -> Self {
-        Self {
-            ended,
-            pod: None,
-            alive: false,
-        }
+        Self { ended, pod: None, alive: false }
     }
 
     /// A pod that said how its command ended.
     pub(super) fn dying(ended: Ended, pod: Box<Pod>) -> Self {
-        Self {
-            alive: ended.status != Status::Error,
-            ended,
-            pod: Some(pod),
-        }
+        Self { alive: ended.status != Status::Error, ended, pod: Some(pod) }
     }
 
     /// A pod that is no more. It may have said how its command ended before it went.
@@ -42,11 +34,7 @@ impl Remains {
                 "the pod was deleted by someone else before the command ended",
             ),
         };
-        Self {
-            ended,
-            pod: Some(pod),
-            alive: false,
-        }
+        Self { ended, pod: Some(pod), alive: false }
     }
 
     pub(super) fn unreachable(message: String) -> Self {

@@ -100,15 +100,10 @@ impl<'a> Run<'a> {
     }
 
     async fn create(&mut self, cleanup: &mut Cleanup) -> Result<String, Ended> {
-        let params = PostParams {
-            field_manager: Some("kubepermit".to_owned()),
-            ..PostParams::default()
-        };
+        let params = PostParams { field_manager: Some("kubepermit".to_owned()), ..PostParams::default() };
         // Safe to repeat: the name is fixed, so an attempt that took effect unseen shows as a conflict.
-        let created = call("create the Job", CREATE, || {
-            self.jobs.create(&params, self.plan.manifest())
-        })
-        .await;
+        let created =
+            call("create the Job", CREATE, || self.jobs.create(&params, self.plan.manifest())).await;
         let job = match created {
             Ok(job) => job,
             Err(error) if error.code() == Some(409) => {
@@ -122,11 +117,7 @@ impl<'a> Run<'a> {
                 return Err(not_created(&error));
             }
         };
-        let ours = job
-            .metadata
-            .labels
-            .as_ref()
-            .and_then(|labels| labels.get(LABEL_DECISION_ID))
+        let ours = job.metadata.labels.as_ref().and_then(|labels| labels.get(LABEL_DECISION_ID))
             == Some(&self.decision());
         match job.metadata.uid {
             Some(uid) if ours => {
@@ -184,9 +175,7 @@ impl<'a> Run<'a> {
                         self.steps.reach(Progress::Injecting);
                         let until = Instant::now() + budgets.injection;
                         let name = pod.metadata.name.clone().unwrap_or_default();
-                        inject(&self.pods, &name, self.plan, until)
-                            .await
-                            .map_err(Remains::nothing)?;
+                        inject(&self.pods, &name, self.plan, until).await.map_err(Remains::nothing)?;
                         injected = true;
                         waited_until = Instant::now();
                         // The image of the command is pulled only now.
@@ -219,17 +208,11 @@ impl<'a> Run<'a> {
 
     fn not_started(&self, suspicion: &Suspicion) -> Ended {
         let step = self.steps.reached();
-        let reason = if step >= Some(Progress::Scheduled) {
-            Reason::StartFailed
-        } else {
-            Reason::Unschedulable
-        };
+        let reason =
+            if step >= Some(Progress::Scheduled) { Reason::StartFailed } else { Reason::Unschedulable };
         let last = step.map_or("requested", Progress::as_str);
         let message = format!("the command did not start in time; the pod came as far as `{last}`");
-        Ended::error(
-            reason,
-            text::because(&message, suspicion.message().unwrap_or_default()),
-        )
+        Ended::error(reason, text::because(&message, suspicion.message().unwrap_or_default()))
     }
 
     /// Waits until the command ends or its wall clock runs out.
@@ -255,10 +238,7 @@ impl<'a> Run<'a> {
     async fn out_of_time(&self, pod: Box<Pod>) -> Remains {
         // The end may have come with the last moment, and its news be on the way.
         let name = pod.metadata.name.clone().unwrap_or_default();
-        let last = call("read the pod", Duration::from_millis(500), || {
-            self.pods.get(&name)
-        })
-        .await;
+        let last = call("read the pod", Duration::from_millis(500), || self.pods.get(&name)).await;
         if let Ok(last) = last
             && let Phase::Ended(ended) = classify(&last)
         {
@@ -333,10 +313,7 @@ impl<'a> Run<'a> {
             reason: ended.reason,
             message,
             exit_code: ended.exit_code,
-            truncated: Truncated {
-                output: log.text.omitted_bytes > 0,
-                artifacts: files.problem.is_some(),
-            },
+            truncated: Truncated { output: log.text.omitted_bytes > 0, artifacts: files.problem.is_some() },
             output: log.text.text,
             omitted_bytes: log.text.omitted_bytes,
             artifacts: files.artifacts,

@@ -22,7 +22,9 @@ impl Budgets {
     /// The budgets of every job.
     pub const JOB: Self = Self {
         scheduling: Duration::from_secs(60),
-        pull: Duration::from_secs(60),
+        // An image of several gigabytes takes minutes, and that is no fault; one that cannot be pulled is told
+        // much earlier.
+        pull: Duration::from_secs(300),
         injection: Duration::from_secs(30),
         collection: Duration::from_secs(30),
     };

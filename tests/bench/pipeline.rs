@@ -2,7 +2,7 @@
 //!
 //! The denied call is measured twice: with records on a disk, where one fdatasync is most of it, and with
 //! records on `/dev/null`, which leaves our own share.
-#![expect(missing_docs, clippy::unwrap_used, reason = "a benchmark, not an interface")]
+#![expect(clippy::unwrap_used, reason = "a benchmark, not an interface")]
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //!
 //! The rule files look images up by key, so both figures should be the same. The engine is cloned for each
 //! decision, as in the program.
-#![expect(missing_docs, clippy::unwrap_used, reason = "a benchmark, not an interface")]
+#![expect(clippy::unwrap_used, reason = "a benchmark, not an interface")]
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use jiff::Timestamp;

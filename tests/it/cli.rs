@@ -139,7 +139,8 @@ fn every_configuration_fault_is_reported_at_once() {
 #[test]
 fn tools_are_listed_without_a_cluster_or_an_audit_log() {
     let home = tempfile::tempdir().unwrap();
-    let (output, list) = run(home.path(), &["tools", "--allowed-images", "busybox:1.36", "--allow-namespaces", "dev,staging"]);
+    let (output, list) =
+        run(home.path(), &["tools", "--allowed-images", "busybox:1.36", "--allow-namespaces", "dev,staging"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let tool = |name: &str| {
         let tools = list["tools"].as_array().unwrap();

@@ -24,19 +24,21 @@ mod waiting;
 const NAMESPACE: &str = "jobs";
 
 async fn cluster() -> Embedded {
+    start(false).await
+}
+
+async fn start(unconfined: bool) -> Embedded {
     let options = EmbeddedOptions {
         namespaces: vec![NAMESPACE.to_owned()],
         launcher: PathBuf::from(env!("CARGO_BIN_EXE_kubepermit")),
-        unconfined: false,
+        unconfined,
     };
     Embedded::start(options).await.unwrap()
 }
 
 async fn client(cluster: &Embedded) -> Client {
     let kubeconfig = Kubeconfig::read_from(cluster.kubeconfig()).unwrap();
-    let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
-        .await
-        .unwrap();
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
     config.proxy_url = None;
     config.default_retry = false;
     Client::try_from(config).unwrap()
@@ -58,12 +60,7 @@ fn job(name: &str, command: &[&str]) -> Value {
 }
 
 async fn create(jobs: &Api<Job>, job: &Value) -> Job {
-    jobs.create(
-        &PostParams::default(),
-        &serde_json::from_value(job.clone()).unwrap(),
-    )
-    .await
-    .unwrap()
+    jobs.create(&PostParams::default(), &serde_json::from_value(job.clone()).unwrap()).await.unwrap()
 }
 
 /// The Job's only pod, once `wanted` says that it is as it should be.
@@ -87,16 +84,11 @@ async fn pod_when(client: &Client, job: &str, wanted: impl Fn(&Pod) -> bool) -> 
         }
         panic!("the watch ended");
     };
-    tokio::time::timeout(Duration::from_secs(20), search)
-        .await
-        .expect("the pod never got there")
+    tokio::time::timeout(Duration::from_secs(20), search).await.expect("the pod never got there")
 }
 
 fn phase(pod: &Pod) -> &str {
-    pod.status
-        .as_ref()
-        .and_then(|s| s.phase.as_deref())
-        .unwrap_or_default()
+    pod.status.as_ref().and_then(|s| s.phase.as_deref()).unwrap_or_default()
 }
 
 fn has_ended(pod: &Pod) -> bool {
@@ -105,11 +97,7 @@ fn has_ended(pod: &Pod) -> bool {
 
 fn terminated(pod: &Pod, container: &str) -> ContainerStateTerminated {
     let status = pod.status.clone().unwrap();
-    let all = status
-        .container_statuses
-        .into_iter()
-        .chain(status.init_container_statuses)
-        .flatten();
+    let all = status.container_statuses.into_iter().chain(status.init_container_statuses).flatten();
     let own = all.into_iter().find(|c| c.name == container).unwrap();
     own.state.unwrap().terminated.unwrap()
 }
@@ -120,10 +108,7 @@ async fn job_when(client: &Client, name: &str, condition: &str) -> Job {
     loop {
         let job = jobs.get(name).await.unwrap();
         let conditions = job.status.iter().flat_map(|s| s.conditions.iter().flatten());
-        if conditions
-            .into_iter()
-            .any(|c| c.type_ == condition && c.status == "True")
-        {
+        if conditions.into_iter().any(|c| c.type_ == condition && c.status == "True") {
             return job;
         }
         assert!(

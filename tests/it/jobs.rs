@@ -33,10 +33,7 @@ pub async fn admitted(arguments: Value) -> (Permit, OpenRecord) {
     .unwrap();
     let caller = Caller::at_command_line();
     let id = DecisionId::mint();
-    let call = Catalogue::load()
-        .unwrap()
-        .admit(id, "run_job", arguments)
-        .unwrap();
+    let call = Catalogue::load().unwrap().admit(id, "run_job", arguments).unwrap();
     let jobs = JobSettings {
         namespace: NAMESPACE.to_owned(),
         instance: "test".to_owned(),
@@ -54,12 +51,7 @@ pub async fn admitted(arguments: Value) -> (Permit, OpenRecord) {
     };
     let settings = Settings { jobs, kubectl };
     let plan = plan(&call, &settings, &policy.images_for(caller.roles())).unwrap();
-    let verdict = policy.judge(Question {
-        caller: &caller,
-        call: &call,
-        plan,
-        time: Timestamp::now(),
-    });
+    let verdict = policy.judge(Question { caller: &caller, call: &call, plan, time: Timestamp::now() });
     let permit = match verdict {
         Verdict::Allow(permit) => permit,
         Verdict::Deny { decision, .. } => panic!("denied: {decision:?}"),
@@ -71,10 +63,7 @@ pub async fn admitted(arguments: Value) -> (Permit, OpenRecord) {
         caller,
         tool: "run_job".to_owned(),
         arguments: call.redacted(),
-        decision: DecisionSummary {
-            allow: true,
-            ..DecisionSummary::default()
-        },
+        decision: DecisionSummary { allow: true, ..DecisionSummary::default() },
         subject: Value::Null,
     };
     (permit, audit.admit(entry).await.unwrap())
@@ -91,10 +80,7 @@ pub struct Went {
 
 /// An executor for the cluster that `kubeconfig` names.
 pub fn executor(kubeconfig: &std::path::Path, limits: JobLimits) -> JobExecutor {
-    let source = ClusterSource::Kubeconfig {
-        path: kubeconfig.to_owned(),
-        context: None,
-    };
+    let source = ClusterSource::Kubeconfig { path: kubeconfig.to_owned(), context: None };
     JobExecutor::new(Arc::new(Cluster::new(source)), limits)
 }
 
@@ -103,13 +89,6 @@ pub async fn run(executor: &JobExecutor, arguments: Value, cancel: CancellationT
     let (permit, record) = admitted(arguments).await;
     let steps = Mutex::new(Vec::new());
     let began = Instant::now();
-    let outcome = executor
-        .run_job(permit, &record, &|step| steps.lock().unwrap().push(step), cancel)
-        .await;
-    Went {
-        outcome,
-        began,
-        took: began.elapsed(),
-        steps: steps.into_inner().unwrap(),
-    }
+    let outcome = executor.run_job(permit, &record, &|step| steps.lock().unwrap().push(step), cancel).await;
+    Went { outcome, began, took: began.elapsed(), steps: steps.into_inner().unwrap() }
 }

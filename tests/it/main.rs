@@ -9,6 +9,7 @@
 )]
 
 mod cli;
+mod confined;
 mod embedded;
 mod fail_closed;
 mod jobs;

@@ -71,9 +71,7 @@ struct Pod {
 async fn pod(confinement: Confinement, argv: &[&str]) -> Pod {
     let sandbox = Sandbox::try_out(launcher(), confinement).await.unwrap();
     let folder = open_folder();
-    let mounts = ["work", "tmp"]
-        .map(|name| mount(&folder, name, &format!("/{name}")))
-        .to_vec();
+    let mounts = ["work", "tmp"].map(|name| mount(&folder, name, &format!("/{name}"))).to_vec();
     // Without a root of its own, a container finds its folders where they are on the machine.
     let home = match confinement {
         Confinement::Namespaces => PathBuf::from("/tmp"),
@@ -82,19 +80,12 @@ async fn pod(confinement: Confinement, argv: &[&str]) -> Pod {
     let spec = ContainerSpec {
         hostname: "pod-1".into(),
         argv: argv.iter().map(ToString::to_string).collect(),
-        env: vec![
-            ("PATH".into(), "/usr/bin:/bin".into()),
-            ("HOME".into(), home.to_str().unwrap().into()),
-        ],
+        env: vec![("PATH".into(), "/usr/bin:/bin".into()), ("HOME".into(), home.to_str().unwrap().into())],
         working_dir: "/work".into(),
         mounts,
         limits: Limits::default(),
     };
-    Pod {
-        sandbox,
-        folder,
-        spec,
-    }
+    Pod { sandbox, folder, spec }
 }
 
 async fn shell(confinement: Confinement, script: &str) -> Pod {
@@ -104,11 +95,7 @@ async fn shell(confinement: Confinement, script: &str) -> Pod {
 fn mount(folder: &tempfile::TempDir, name: &str, path: &str) -> Mount {
     let host = folder.path().join(name);
     std::fs::create_dir(&host).unwrap();
-    Mount {
-        host,
-        path: path.into(),
-        read_only: false,
-    }
+    Mount { host, path: path.into(), read_only: false }
 }
 
 /// A folder that file permissions let everyone enter, so that only the confinement can keep anyone out.
@@ -120,20 +107,12 @@ fn open_folder() -> tempfile::TempDir {
 
 impl Pod {
     async fn start(&self) -> ContainerProcess {
-        let streams = Streams {
-            stdin: Stdio::piped(),
-            stdout: Stdio::piped(),
-            stderr: Stdio::piped(),
-        };
+        let streams = Streams { stdin: Stdio::piped(), stdout: Stdio::piped(), stderr: Stdio::piped() };
         self.sandbox.start(&self.spec, streams).await.unwrap()
     }
 
     async fn fail_to_start(&self) -> StartError {
-        let streams = Streams {
-            stdin: Stdio::null(),
-            stdout: Stdio::null(),
-            stderr: Stdio::null(),
-        };
+        let streams = Streams { stdin: Stdio::null(), stdout: Stdio::null(), stderr: Stdio::null() };
         self.sandbox.start(&self.spec, streams).await.unwrap_err()
     }
 
@@ -160,21 +139,14 @@ async fn the_probe_finds_what_works_and_says_what_it_is() {
 
 #[tokio::test]
 async fn a_probe_without_a_launcher_names_what_was_tried_and_the_way_out() {
-    let why = Sandbox::probe(Path::new("/usr/bin/true"))
-        .await
-        .unwrap_err()
-        .to_string();
+    let why = Sandbox::probe(Path::new("/usr/bin/true")).await.unwrap_err().to_string();
     for part in ["namespaces", "Landlock", "--embedded-unconfined"] {
         assert!(why.contains(part), "{why}");
     }
 }
 
 fn nothing() -> Streams {
-    Streams {
-        stdin: Stdio::null(),
-        stdout: Stdio::null(),
-        stderr: Stdio::null(),
-    }
+    Streams { stdin: Stdio::null(), stdout: Stdio::null(), stderr: Stdio::null() }
 }
 
 /// A number of seconds to sleep that nobody else sleeps.
@@ -204,12 +176,7 @@ fn all_of_this_holds_for_an_ordinary_user_too() {
         return;
     }
     let run = |program: &Path, arguments: &[&str]| {
-        Command::new(program)
-            .args(arguments)
-            .uid(ORDINARY)
-            .gid(ORDINARY)
-            .current_dir("/")
-            .output()
+        Command::new(program).args(arguments).uid(ORDINARY).gid(ORDINARY).current_dir("/").output()
     };
     let me = std::env::current_exe().unwrap();
     if run(launcher(), &[]).is_err() || run(&me, &["--list"]).is_err() {
@@ -217,11 +184,7 @@ fn all_of_this_holds_for_an_ordinary_user_too() {
         return;
     }
     let output = run(&me, &["sandbox::"]).unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stdout)
-    );
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
 
 fn is_root() -> bool {

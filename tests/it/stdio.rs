@@ -37,7 +37,11 @@ fn a_session_from_the_handshake_to_the_end_of_input() {
     let tools = tools["result"]["tools"].as_array().unwrap();
     let names: Vec<&str> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["describe_resource", "list_events", "list_pods", "pod_logs", "run_job"]);
-    assert!(tools[4]["description"].as_str().unwrap().contains("busybox:1.36"), "{}", tools[4]["description"]);
+    assert!(
+        tools[4]["description"].as_str().unwrap().contains("busybox:1.36"),
+        "{}",
+        tools[4]["description"]
+    );
     for tool in tools {
         assert_eq!(tool["inputSchema"]["additionalProperties"], json!(false));
         // What the descriptions leave open is filled in.

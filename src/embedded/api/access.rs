@@ -25,11 +25,7 @@ struct Reader;
 
 /// Takes the reader's prefix off a request's path, before it is routed.
 pub fn strip_prefix<B>(cluster: &Cluster, request: &mut axum::http::Request<B>) {
-    let text = request
-        .uri()
-        .path_and_query()
-        .map(|path| path.as_str())
-        .unwrap_or_default();
+    let text = request.uri().path_and_query().map(|path| path.as_str()).unwrap_or_default();
     let Some((first, rest)) = text.strip_prefix('/').and_then(|path| path.split_once('/')) else {
         return;
     };
@@ -52,21 +48,12 @@ pub(super) async fn guard(
         return refusal.into_response();
     }
     // A body that is announced as too large need not be read.
-    let length = request
-        .headers()
-        .get(header::CONTENT_LENGTH)
-        .and_then(|value| value.to_str().ok());
-    if length
-        .and_then(|value| value.parse().ok())
-        .is_some_and(|length: usize| length > BODY_LIMIT)
-    {
+    let length = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+    if length.and_then(|value| value.parse().ok()).is_some_and(|length: usize| length > BODY_LIMIT) {
         return ApiError::too_large(BODY_LIMIT).into_response();
     }
     let response = next.run(request).await;
-    let plain = response
-        .headers()
-        .get(header::CONTENT_TYPE)
-        .is_none_or(|kind| kind != "application/json");
+    let plain = response.headers().get(header::CONTENT_TYPE).is_none_or(|kind| kind != "application/json");
     match response.status() {
         StatusCode::PAYLOAD_TOO_LARGE if plain => ApiError::too_large(BODY_LIMIT).into_response(),
         StatusCode::BAD_REQUEST if plain => {
@@ -80,11 +67,7 @@ fn check(cluster: &Cluster, request: &Request<Body>) -> Result<(), ApiError> {
     if let Some(given) = request.headers().get(header::AUTHORIZATION) {
         let expected = format!("Bearer {}", cluster.token);
         let right = bool::from(given.as_bytes().ct_eq(expected.as_bytes()));
-        return if right {
-            Ok(())
-        } else {
-            Err(ApiError::unauthorized())
-        };
+        return if right { Ok(()) } else { Err(ApiError::unauthorized()) };
     }
     if request.extensions().get::<Reader>().is_none() {
         return Err(ApiError::unauthorized());
@@ -94,7 +77,5 @@ fn check(cluster: &Cluster, request: &Request<Body>) -> Result<(), ApiError> {
     if reads || (request.method() == Method::POST && path == REVIEWS) {
         return Ok(());
     }
-    Err(ApiError::forbidden(
-        "without the token the embedded cluster can only be read",
-    ))
+    Err(ApiError::forbidden("without the token the embedded cluster can only be read"))
 }

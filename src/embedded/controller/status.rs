@@ -66,12 +66,7 @@ impl View {
         let done =
             |c: &&JobCondition| matches!(c.type_.as_str(), "Complete" | "Failed") && c.status == "True";
         let condition = self.status.conditions.iter().flatten().find(done)?;
-        Some(
-            condition
-                .last_transition_time
-                .as_ref()
-                .map_or_else(Timestamp::now, |time| time.0),
-        )
+        Some(condition.last_transition_time.as_ref().map_or_else(Timestamp::now, |time| time.0))
     }
 
     /// What is to be done.
@@ -181,11 +176,7 @@ impl View {
 
     fn ends_at(&self) -> Option<Timestamp> {
         let seconds = self.spec.active_deadline_seconds?;
-        let started = self
-            .status
-            .start_time
-            .as_ref()
-            .map_or_else(Timestamp::now, |time| time.0);
+        let started = self.status.start_time.as_ref().map_or_else(Timestamp::now, |time| time.0);
         started.checked_add(SignedDuration::from_secs(seconds)).ok()
     }
 }
@@ -197,17 +188,12 @@ pub fn is_active(pod: &Pod) -> bool {
 }
 
 fn has_ended(pod: &Pod) -> bool {
-    matches!(
-        pod.status.as_ref().and_then(|s| s.phase.as_deref()),
-        Some("Succeeded" | "Failed")
-    )
+    matches!(pod.status.as_ref().and_then(|s| s.phase.as_deref()), Some("Succeeded" | "Failed"))
 }
 
 fn is_ready(pod: &Pod) -> bool {
     let conditions = pod.status.iter().flat_map(|s| s.conditions.iter().flatten());
-    conditions
-        .into_iter()
-        .any(|c| c.type_ == "Ready" && c.status == "True")
+    conditions.into_iter().any(|c| c.type_ == "Ready" && c.status == "True")
 }
 
 /// Says whether the condition is new.

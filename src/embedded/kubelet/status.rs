@@ -86,10 +86,7 @@ impl Record {
             image: container.image.clone().unwrap_or_default(),
             image_id: String::new(),
             id: None,
-            state: State::Waiting {
-                reason: waiting.to_owned(),
-                message: None,
-            },
+            state: State::Waiting { reason: waiting.to_owned(), message: None },
             sidecar: container.restart_policy.as_deref() == Some("Always"),
         }
     }
@@ -128,15 +125,11 @@ impl Record {
         let mut state = ContainerState::default();
         match &self.state {
             State::Waiting { reason, message } => {
-                state.waiting = Some(ContainerStateWaiting {
-                    reason: Some(reason.clone()),
-                    message: message.clone(),
-                });
+                state.waiting =
+                    Some(ContainerStateWaiting { reason: Some(reason.clone()), message: message.clone() });
             }
             State::Running { started } => {
-                state.running = Some(ContainerStateRunning {
-                    started_at: Some(Time(*started)),
-                });
+                state.running = Some(ContainerStateRunning { started_at: Some(Time(*started)) });
             }
             State::Terminated(ended) => {
                 state.terminated = Some(ContainerStateTerminated {
@@ -159,21 +152,14 @@ impl Progress {
     #[must_use]
     pub fn initialized(&self) -> bool {
         self.init.iter().all(|c| {
-            if c.sidecar {
-                c.is_running() || c.exit_code().is_some()
-            } else {
-                c.exit_code() == Some(0)
-            }
+            if c.sidecar { c.is_running() || c.exit_code().is_some() } else { c.exit_code() == Some(0) }
         })
     }
 
     /// The phase that follows from the containers, for a pod whose containers are never restarted.
     #[must_use]
     pub fn phase(&self) -> &'static str {
-        let init_failed = self
-            .init
-            .iter()
-            .any(|c| !c.sidecar && c.exit_code().is_some_and(|code| code != 0));
+        let init_failed = self.init.iter().any(|c| !c.sidecar && c.exit_code().is_some_and(|code| code != 0));
         let all_ended = self.main.iter().all(|c| c.exit_code().is_some());
         if !self.busy && (init_failed || all_ended || self.failed.is_some()) {
             let succeeded = self.failed.is_none() && self.main.iter().all(|c| c.exit_code() == Some(0));
@@ -190,23 +176,16 @@ impl Progress {
         let finished = matches!(phase, "Succeeded" | "Failed");
         let succeeded = phase == "Succeeded";
         let all_ready = !finished && self.main.iter().all(Record::is_running);
-        let not_ready = if finished {
-            ("PodCompleted", None)
-        } else {
-            ("ContainersNotReady", Some(self.unready()))
-        };
+        let not_ready =
+            if finished { ("PodCompleted", None) } else { ("ContainersNotReady", Some(self.unready())) };
         let initialized = self.initialized();
         let spec = pod.spec.clone().unwrap_or_default();
         let status = pod.status.get_or_insert_with(PodStatus::default);
         let conditions = status.conditions.get_or_insert_default();
         let up = self.ip.is_some() && !finished;
         set_condition(conditions, "PodReadyToStartContainers", up, None, None);
-        let missing: Vec<&str> = self
-            .init
-            .iter()
-            .filter(|c| c.exit_code() != Some(0))
-            .map(|c| c.name.as_str())
-            .collect();
+        let missing: Vec<&str> =
+            self.init.iter().filter(|c| c.exit_code() != Some(0)).map(|c| c.name.as_str()).collect();
         let incomplete = format!("containers with incomplete status: [{}]", missing.join(" "));
         match (initialized, succeeded) {
             (true, true) => set_condition(conditions, "Initialized", true, Some("PodCompleted"), None),
@@ -232,9 +211,7 @@ impl Progress {
         (status.reason, status.message) = self.failed.clone().filter(|_| finished).unzip();
         status.start_time = Some(Time(self.started));
         status.host_ip = Some(NODE_IP.to_owned());
-        status.host_ips = Some(vec![HostIP {
-            ip: NODE_IP.to_owned(),
-        }]);
+        status.host_ips = Some(vec![HostIP { ip: NODE_IP.to_owned() }]);
         status.pod_ip.clone_from(&self.ip);
         status.pod_ips = self.ip.clone().map(|ip| vec![PodIP { ip }]);
         status.qos_class = Some(qos_class(&spec).to_owned());
@@ -244,12 +221,8 @@ impl Progress {
     }
 
     fn unready(&self) -> String {
-        let names: Vec<&str> = self
-            .main
-            .iter()
-            .filter(|c| !c.is_running())
-            .map(|c| c.name.as_str())
-            .collect();
+        let names: Vec<&str> =
+            self.main.iter().filter(|c| !c.is_running()).map(|c| c.name.as_str()).collect();
         format!("containers with unready status: [{}]", names.join(" "))
     }
 }
@@ -264,10 +237,8 @@ pub fn set_condition(
 ) {
     let status = if status { "True" } else { "False" };
     let known = conditions.iter_mut().find(|condition| condition.type_ == kind);
-    let unchanged = known
-        .as_ref()
-        .filter(|c| c.status == status)
-        .and_then(|c| c.last_transition_time.clone());
+    let unchanged =
+        known.as_ref().filter(|c| c.status == status).and_then(|c| c.last_transition_time.clone());
     let condition = PodCondition {
         type_: kind.to_owned(),
         status: status.to_owned(),
@@ -285,25 +256,17 @@ pub fn set_condition(
 /// `Guaranteed`, `Burstable` or `BestEffort`, by the rules of the Kubernetes documentation.
 #[must_use]
 pub fn qos_class(spec: &PodSpec) -> &'static str {
-    let containers: Vec<&Container> = spec
-        .containers
-        .iter()
-        .chain(spec.init_containers.iter().flatten())
-        .collect();
+    let containers: Vec<&Container> =
+        spec.containers.iter().chain(spec.init_containers.iter().flatten()).collect();
     let value = |c: &Container, limits: bool, name: &str| {
         let resources = c.resources.as_ref()?;
-        let list = if limits {
-            &resources.limits
-        } else {
-            &resources.requests
-        };
+        let list = if limits { &resources.limits } else { &resources.requests };
         list.as_ref()?.get(name).cloned()
     };
     let both = ["cpu", "memory"];
-    let any = containers.iter().any(|c| {
-        both.iter()
-            .any(|name| value(c, true, name).is_some() || value(c, false, name).is_some())
-    });
+    let any = containers
+        .iter()
+        .any(|c| both.iter().any(|name| value(c, true, name).is_some() || value(c, false, name).is_some()));
     let guaranteed = containers.iter().all(|c| {
         both.iter().all(|name| {
             let limit = value(c, true, name);

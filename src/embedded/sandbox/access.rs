@@ -38,26 +38,18 @@ pub struct Restricted {
 
 /// Restricts this process and what it will be.
 pub fn restrict(order: &Order) -> Result<Restricted, Failure> {
-    let status = ruleset(order)
-        .and_then(|rules| rules.restrict_self())
-        .step("restrict files with Landlock")?;
+    let status =
+        ruleset(order).and_then(|rules| rules.restrict_self()).step("restrict files with Landlock")?;
     let asked = order.confinement != Confinement::Unconfined;
     match (status.ruleset, order.confinement) {
-        (RulesetStatus::FullyEnforced, _) => Ok(Restricted {
-            files: true,
-            scopes: asked,
-        }),
-        (RulesetStatus::PartiallyEnforced, _) => Ok(Restricted {
-            files: true,
-            scopes: false,
-        }),
+        (RulesetStatus::FullyEnforced, _) => Ok(Restricted { files: true, scopes: asked }),
+        (RulesetStatus::PartiallyEnforced, _) => Ok(Restricted { files: true, scopes: false }),
         (RulesetStatus::NotEnforced, Confinement::Namespaces | Confinement::Unconfined) => {
             Ok(Restricted::default())
         }
-        (RulesetStatus::NotEnforced, Confinement::LandlockOnly) => Err(Failure::setup(
-            "restrict files with Landlock",
-            "this kernel has none, or it is switched off",
-        )),
+        (RulesetStatus::NotEnforced, Confinement::LandlockOnly) => {
+            Err(Failure::setup("restrict files with Landlock", "this kernel has none, or it is switched off"))
+        }
     }
 }
 
@@ -69,9 +61,9 @@ fn ruleset(order: &Order) -> Result<RulesetCreated, RulesetError> {
     let ruleset = Ruleset::default().handle_access(all)?;
     let ruleset = match order.confinement {
         // No rule allows a port: on kernels that know, this is a second lock on the network.
-        Confinement::Namespaces | Confinement::LandlockOnly => ruleset
-            .handle_access(AccessNet::from_all(KNOWN))?
-            .scope(Scope::from_all(KNOWN))?,
+        Confinement::Namespaces | Confinement::LandlockOnly => {
+            ruleset.handle_access(AccessNet::from_all(KNOWN))?.scope(Scope::from_all(KNOWN))?
+        }
         Confinement::Unconfined => ruleset,
     };
     let ruleset = ruleset.create()?.add_rules(path_beneath_rules(devices, device))?;

@@ -54,20 +54,9 @@ fn become_command(order: &str, status: &mut File) -> Result<Infallible, Failure>
         ),
     })?;
     prctl::set_no_new_privs().step("give up new privileges")?;
-    let Restricted {
-        files: landlock,
-        scopes: landlock_scopes,
-    } = access::restrict(&order)?;
+    let Restricted { files: landlock, scopes: landlock_scopes } = access::restrict(&order)?;
     let seccomp = filter::apply(&order, landlock_scopes)?;
-    tell(
-        status,
-        &Ok(Applied {
-            landlock,
-            landlock_scopes,
-            seccomp,
-        }),
-    )
-    .step("report")?;
+    tell(status, &Ok(Applied { landlock, landlock_scopes, seccomp })).step("report")?;
     Err(exec(&order))
 }
 
@@ -105,31 +94,20 @@ fn refuse_ambient_rights() -> Result<(), Failure> {
 
 fn exec(order: &Order) -> Failure {
     let [name, arguments @ ..] = order.spec.argv.as_slice() else {
-        return Failure {
-            kind: FailureKind::NotFound,
-            message: "the command is empty".to_owned(),
-        };
+        return Failure { kind: FailureKind::NotFound, message: "the command is empty".to_owned() };
     };
     let program = match look_up(name, order) {
         Ok(program) => program,
         Err(failure) => return failure,
     };
     let environment = order.spec.env.iter().map(|(name, value)| (name, value));
-    let error = Command::new(&program)
-        .arg0(name)
-        .args(arguments)
-        .env_clear()
-        .envs(environment)
-        .exec();
+    let error = Command::new(&program).arg0(name).args(arguments).env_clear().envs(environment).exec();
     let kind = match error.kind() {
         // Also when the program exists and its interpreter does not.
         io::ErrorKind::NotFound => FailureKind::NotFound,
         _ => FailureKind::NotExecutable,
     };
-    Failure {
-        kind,
-        message: format!("cannot run `{}`: {error}", program.display()),
-    }
+    Failure { kind, message: format!("cannot run `{}`: {error}", program.display()) }
 }
 
 /// Finds the program as a container runtime does: a name with a slash is a path, any other is looked up in `PATH`.
@@ -138,12 +116,8 @@ fn look_up(name: &str, order: &Order) -> Result<PathBuf, Failure> {
         // `exec` says what is wrong with it.
         return Ok(PathBuf::from(name));
     }
-    let path = order
-        .spec
-        .env
-        .iter()
-        .find(|(key, _)| key == "PATH")
-        .map_or(DEFAULT_PATH, |(_, path)| path.as_str());
+    let path =
+        order.spec.env.iter().find(|(key, _)| key == "PATH").map_or(DEFAULT_PATH, |(_, path)| path.as_str());
     let mut found_but = None;
     for folder in path.split(':').filter(|folder| !folder.is_empty()) {
         let candidate = Path::new(folder).join(name);
@@ -160,10 +134,9 @@ fn look_up(name: &str, order: &Order) -> Result<PathBuf, Failure> {
             kind: FailureKind::NotExecutable,
             message: format!("`{}` is not executable", file.display()),
         },
-        None => Failure {
-            kind: FailureKind::NotFound,
-            message: format!("`{name}` is not in the PATH `{path}`"),
-        },
+        None => {
+            Failure { kind: FailureKind::NotFound, message: format!("`{name}` is not in the PATH `{path}`") }
+        }
     })
 }
 

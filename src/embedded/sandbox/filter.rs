@@ -194,12 +194,7 @@ mod tests {
             mounts: Vec::new(),
             limits: Limits::default(),
         };
-        Order {
-            confinement,
-            spec,
-            uid: 1,
-            gateway: 4321,
-        }
+        Order { confinement, spec, uid: 1, gateway: 4321 }
     }
 
     /// Kernels before 6.12 cannot be had in a test; that the rules are there can be seen.
@@ -211,11 +206,7 @@ mod tests {
             (Confinement::Namespaces, false, false),
         ] {
             let rules = denied(&order(confinement), scopes).unwrap();
-            assert_eq!(
-                rules.contains_key(&libc::SYS_kill),
-                filtered,
-                "{confinement:?} {scopes}"
-            );
+            assert_eq!(rules.contains_key(&libc::SYS_kill), filtered, "{confinement:?} {scopes}");
         }
         let gateway = only_if(0, SeccompCmpOp::Eq, 4321).unwrap();
         assert!(

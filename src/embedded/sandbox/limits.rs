@@ -17,12 +17,7 @@ pub fn apply(order: &Order) -> nix::Result<()> {
     let limits = order.spec.limits;
     at_most(Resource::RLIMIT_CORE, 0)?;
     at_most(Resource::RLIMIT_NOFILE, limits.open_files)?;
-    at_most(
-        Resource::RLIMIT_NPROC,
-        limits
-            .processes
-            .saturating_add(counted_already(order.confinement)),
-    )?;
+    at_most(Resource::RLIMIT_NPROC, limits.processes.saturating_add(counted_already(order.confinement)))?;
     at_most(Resource::RLIMIT_FSIZE, limits.file_bytes)?;
     if let Some(bytes) = limits.memory_bytes {
         // The supervisor counts and kills; this only stops what grows faster than it can count. Not RLIMIT_AS:
@@ -47,9 +42,7 @@ fn tasks_of_this_user() -> u64 {
     };
     let me = geteuid().as_raw();
     let threads = entries.flatten().filter_map(|entry| {
-        let tasks = fs::metadata(entry.path().join("task"))
-            .ok()
-            .filter(|tasks| tasks.uid() == me)?;
+        let tasks = fs::metadata(entry.path().join("task")).ok().filter(|tasks| tasks.uid() == me)?;
         // One for each thread, besides the folder's own two.
         Some(tasks.nlink().saturating_sub(2))
     });

@@ -31,13 +31,7 @@ pub fn resolve(mut order: Order) -> Result<Order, Failure> {
 /// path could be led astray by a link.
 pub fn give_away(order: &Order) -> Result<(), Failure> {
     for ordered in order.spec.mounts.iter().filter(|ordered| !ordered.read_only) {
-        let step = || {
-            format!(
-                "give the folder `{}` to user {}",
-                ordered.host.display(),
-                order.uid
-            )
-        };
+        let step = || format!("give the folder `{}` to user {}", ordered.host.display(), order.uid);
         let now = fs::symlink_metadata(&ordered.host).step(step())?;
         if now.uid() != order.uid || now.gid() != order.uid {
             lchown(&ordered.host, Some(order.uid), Some(order.uid)).step(step())?;
@@ -52,14 +46,8 @@ pub fn stage(order: Order) -> Result<Order, Failure> {
     let mut order = resolve(order)?;
     give_away(&order)?;
     unshare(CloneFlags::CLONE_NEWNS).step("make a mount namespace")?;
-    mount(
-        NOTHING,
-        "/",
-        NOTHING,
-        MsFlags::MS_REC | MsFlags::MS_PRIVATE,
-        NOTHING,
-    )
-    .step("keep mounts private")?;
+    mount(NOTHING, "/", NOTHING, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NOTHING)
+        .step("keep mounts private")?;
     // Held open because the stage may cover them.
     let folders: Vec<File> = order
         .spec
@@ -67,22 +55,12 @@ pub fn stage(order: Order) -> Result<Order, Failure> {
         .iter()
         .map(|ordered| {
             let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW;
-            let opened = File::options()
-                .read(true)
-                .custom_flags(flags.bits())
-                .open(&ordered.host);
+            let opened = File::options().read(true).custom_flags(flags.bits()).open(&ordered.host);
             opened.step(format!("open the folder `{}`", ordered.host.display()))
         })
         .collect::<Result<_, _>>()?;
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
-    mount(
-        Some("stage"),
-        STAGE,
-        Some("tmpfs"),
-        flags,
-        Some("mode=755,size=1m"),
-    )
-    .step("make the stage")?;
+    mount(Some("stage"), STAGE, Some("tmpfs"), flags, Some("mode=755,size=1m")).step("make the stage")?;
     for (index, (ordered, folder)) in order.spec.mounts.iter_mut().zip(&folders).enumerate() {
         let place = Path::new(STAGE).join(index.to_string());
         fs::create_dir(&place).step("make a place on the stage")?;

@@ -8,10 +8,7 @@
 //! Why not an inherited descriptor: without `unsafe` a child inherits only 0, 1 and 2, and those belong to the
 //! container's command. Why not arguments or the environment: `/proc/<pid>/cmdline` is readable by every user.
 
-#![cfg_attr(
-    not(target_os = "linux"),
-    expect(dead_code, reason = "only Linux has launchers to speak to")
-)]
+#![cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only Linux has launchers to speak to"))]
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;

@@ -226,18 +226,11 @@ mod tests {
     use crate::embedded::store::Store;
 
     fn named(name: &str) -> ObjectMeta {
-        ObjectMeta {
-            name: Some(name.to_owned()),
-            namespace: Some("ns".to_owned()),
-            ..ObjectMeta::default()
-        }
+        ObjectMeta { name: Some(name.to_owned()), namespace: Some("ns".to_owned()), ..ObjectMeta::default() }
     }
 
     fn pod(name: &str) -> Pod {
-        Pod {
-            metadata: named(name),
-            ..Pod::default()
-        }
+        Pod { metadata: named(name), ..Pod::default() }
     }
 
     /// API conventions: a version of any kind is newer than every version seen before.
@@ -245,10 +238,7 @@ mod tests {
     fn versions_rise_over_all_kinds() {
         let store = Store::new();
         let first = store.pods.create(pod("a")).unwrap();
-        let event = Event {
-            metadata: named("e"),
-            ..Event::default()
-        };
+        let event = Event { metadata: named("e"), ..Event::default() };
         let second = store.events.create(event).unwrap();
         let uid = first.metadata.uid.clone().unwrap();
         let third = store.pods.update("ns", "a", &uid, |_| true).unwrap();
@@ -261,10 +251,7 @@ mod tests {
         ];
         assert_eq!(versions.map(Option::unwrap), ["1", "2", "3", "4"]);
         let kinds: Vec<ChangeKind> = store.pods.since(0).unwrap().iter().map(|c| c.kind).collect();
-        assert_eq!(
-            kinds,
-            [ChangeKind::Added, ChangeKind::Modified, ChangeKind::Deleted]
-        );
+        assert_eq!(kinds, [ChangeKind::Added, ChangeKind::Modified, ChangeKind::Deleted]);
     }
 
     #[test]

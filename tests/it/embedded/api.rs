@@ -14,23 +14,13 @@ async fn only_the_token_opens_it() {
     let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(cluster.kubeconfig()).unwrap());
     assert_eq!(mode & 0o777, 0o600);
     kubeconfig.auth_infos[0].auth_info.as_mut().unwrap().token = Some("wrong".to_owned().into());
-    let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
-        .await
-        .unwrap();
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
     config.proxy_url = None;
     let client = Client::try_from(config).unwrap();
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
+    assert_eq!(status_of(pods.list(&ListParams::default()).await), (401, "Unauthorized".to_owned()));
     assert_eq!(
-        status_of(pods.list(&ListParams::default()).await),
-        (401, "Unauthorized".to_owned())
-    );
-    assert_eq!(
-        status_of(
-            pods.exec("a", ["true"], &kube::api::AttachParams::default())
-                .await
-                .map(|_| ())
-        )
-        .0,
+        status_of(pods.exec("a", ["true"], &kube::api::AttachParams::default()).await.map(|_| ())).0,
         401
     );
     assert_eq!(status_of(client.apiserver_version().await).0, 401);
@@ -44,29 +34,14 @@ async fn discovery_and_empty_kinds() {
     let groups = client.list_api_groups().await.unwrap();
     assert!(groups.groups.iter().any(|group| group.name == "batch"));
     let batch = client.list_api_group_resources("batch/v1").await.unwrap();
-    assert!(
-        batch
-            .resources
-            .iter()
-            .any(|resource| resource.name == "jobs" && resource.namespaced)
-    );
+    assert!(batch.resources.iter().any(|resource| resource.name == "jobs" && resource.namespaced));
     let namespaces: Api<Namespace> = Api::all(client.clone());
     assert!(namespaces.get(NAMESPACE).await.is_ok());
     assert_eq!(status_of(namespaces.get("absent").await).0, 404);
     let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
-    assert!(
-        secrets
-            .list(&ListParams::default())
-            .await
-            .unwrap()
-            .items
-            .is_empty()
-    );
+    assert!(secrets.list(&ListParams::default()).await.unwrap().items.is_empty());
     assert_eq!(status_of(secrets.get("any").await), (404, "NotFound".to_owned()));
-    assert_eq!(
-        status_of(secrets.delete("any", &DeleteParams::default()).await.map(|_| ())).0,
-        404
-    );
+    assert_eq!(status_of(secrets.delete("any", &DeleteParams::default()).await.map(|_| ())).0, 404);
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
     let pod = serde_json::from_value(json!({"metadata": {"name": "p"}, "spec": {"containers": []}})).unwrap();
     assert_eq!(
@@ -80,10 +55,7 @@ async fn what_is_refused_at_creation() {
     let cluster = cluster().await;
     let client = client(&cluster).await;
     let jobs: Api<Job> = Api::namespaced(client.clone(), NAMESPACE);
-    let dry = PostParams {
-        dry_run: true,
-        field_manager: None,
-    };
+    let dry = PostParams { dry_run: true, field_manager: None };
     let post = |value: &Value| serde_json::from_value::<Job>(value.clone()).unwrap();
     let fine = job("fine", &["true"]);
     jobs.create(&dry, &post(&fine)).await.unwrap();
@@ -107,61 +79,25 @@ async fn what_is_refused_at_creation() {
         ("/metadata/labels", json!({"a b": "c"}), "metadata.labels"),
         ("/metadata/labels", json!({"a": "-c"}), "metadata.labels"),
         ("/spec/backoffLimit", json!(-1), "spec.backoffLimit"),
-        (
-            "/spec/activeDeadlineSeconds",
-            json!(-1),
-            "spec.activeDeadlineSeconds",
-        ),
-        (
-            "/spec/template/spec/restartPolicy",
-            json!("Always"),
-            "spec.template.spec.restartPolicy",
-        ),
-        (
-            "/spec/template/spec/restartPolicy",
-            json!("Sometimes"),
-            "spec.template.spec.restartPolicy",
-        ),
+        ("/spec/activeDeadlineSeconds", json!(-1), "spec.activeDeadlineSeconds"),
+        ("/spec/template/spec/restartPolicy", json!("Always"), "spec.template.spec.restartPolicy"),
+        ("/spec/template/spec/restartPolicy", json!("Sometimes"), "spec.template.spec.restartPolicy"),
         (
             "/spec/template/spec/terminationGracePeriodSeconds",
             json!(-1),
             "spec.template.spec.terminationGracePeriodSeconds",
         ),
-        (
-            "/spec/template/spec/activeDeadlineSeconds",
-            json!(0),
-            "spec.template.spec.activeDeadlineSeconds",
-        ),
-        (
-            "/spec/template/spec/containers",
-            json!([]),
-            "spec.template.spec.containers",
-        ),
+        ("/spec/template/spec/activeDeadlineSeconds", json!(0), "spec.template.spec.activeDeadlineSeconds"),
+        ("/spec/template/spec/containers", json!([]), "spec.template.spec.containers"),
         (
             "/spec/template/spec/securityContext",
             json!({"runAsUser": -1}),
             "spec.template.spec.securityContext.runAsUser",
         ),
-        (
-            "/spec/template/spec/volumes",
-            json!([{"name": "V"}]),
-            "spec.template.spec.volumes[0].name",
-        ),
-        (
-            &format!("{container}/name"),
-            json!("Main"),
-            "spec.template.spec.containers[0].name",
-        ),
-        (
-            &format!("{container}/image"),
-            json!(""),
-            "spec.template.spec.containers[0].image",
-        ),
-        (
-            &format!("{container}/image"),
-            json!(" busybox"),
-            "spec.template.spec.containers[0].image",
-        ),
+        ("/spec/template/spec/volumes", json!([{"name": "V"}]), "spec.template.spec.volumes[0].name"),
+        (&format!("{container}/name"), json!("Main"), "spec.template.spec.containers[0].name"),
+        (&format!("{container}/image"), json!(""), "spec.template.spec.containers[0].image"),
+        (&format!("{container}/image"), json!(" busybox"), "spec.template.spec.containers[0].image"),
         (
             &format!("{container}/env"),
             json!([{"name": "A=B", "value": ""}]),
@@ -199,16 +135,9 @@ async fn what_is_refused_at_creation() {
         *wanted.pointer_mut(pointer).unwrap_or_else(|| panic!("{pointer}")) = value.clone();
         match jobs.create(&PostParams::default(), &post(&wanted)).await {
             Err(kube::Error::Api(status)) => {
-                assert_eq!(
-                    (status.code, status.reason.as_str()),
-                    (422, "Invalid"),
-                    "{pointer} {value}"
-                );
+                assert_eq!((status.code, status.reason.as_str()), (422, "Invalid"), "{pointer} {value}");
                 let causes = status.details.clone().unwrap().causes;
-                assert!(
-                    causes.iter().any(|cause| cause.field == field),
-                    "{pointer} {value}: {causes:?}"
-                );
+                assert!(causes.iter().any(|cause| cause.field == field), "{pointer} {value}: {causes:?}");
             }
             other => panic!("{pointer} {value}: {other:?}"),
         }
@@ -230,27 +159,18 @@ async fn selectors_choose() {
         (ListParams::default(), vec!["one", "two"]),
         (ListParams::default().labels("tier=front"), vec!["one"]),
         (ListParams::default().labels("tier!=front,app=test"), vec!["two"]),
-        (
-            ListParams::default().labels("tier in (front,back),!other"),
-            vec!["one", "two"],
-        ),
+        (ListParams::default().labels("tier in (front,back),!other"), vec!["one", "two"]),
         (ListParams::default().labels("tier notin (front)"), vec!["two"]),
         (ListParams::default().fields("metadata.name=two"), vec!["two"]),
         (ListParams::default().fields("metadata.namespace=other"), vec![]),
     ] {
         for api in [&jobs, &everywhere] {
             let found = api.list(&params).await.unwrap().items;
-            let names: Vec<&str> = found
-                .iter()
-                .filter_map(|job| job.metadata.name.as_deref())
-                .collect();
+            let names: Vec<&str> = found.iter().filter_map(|job| job.metadata.name.as_deref()).collect();
             assert_eq!(names, expected, "{params:?}");
         }
     }
-    for wrong in [
-        ListParams::default().labels("a b"),
-        ListParams::default().fields("spec.nothing=1"),
-    ] {
+    for wrong in [ListParams::default().labels("a b"), ListParams::default().fields("spec.nothing=1")] {
         assert_eq!(status_of(jobs.list(&wrong).await), (400, "BadRequest".to_owned()));
     }
 }
@@ -260,22 +180,12 @@ async fn watches_miss_nothing() {
     let cluster = cluster().await;
     let client = client(&cluster).await;
     let jobs: Api<Job> = Api::namespaced(client.clone(), NAMESPACE);
-    let version = jobs
-        .list(&ListParams::default())
-        .await
-        .unwrap()
-        .metadata
-        .resource_version
-        .unwrap();
+    let version = jobs.list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
     create(&jobs, &job("seen", &["true"])).await;
     job_when(&client, "seen", "Complete").await;
     jobs.delete("seen", &DeleteParams::background()).await.unwrap();
     // All of it happened before the watch.
-    let mut events = jobs
-        .watch(&WatchParams::default().timeout(1), &version)
-        .await
-        .unwrap()
-        .boxed();
+    let mut events = jobs.watch(&WatchParams::default().timeout(1), &version).await.unwrap().boxed();
     let (mut kinds, mut last) = (Vec::new(), 0);
     while let Some(event) = events.next().await {
         let (kind, job) = match event.unwrap() {
@@ -301,17 +211,11 @@ async fn the_watcher_of_kube_runs_on_it() {
     let client = client(&cluster).await;
     let jobs: Api<Job> = Api::namespaced(client.clone(), NAMESPACE);
     create(&jobs, &job("before", &["true"])).await;
-    for config in [
-        watcher::Config::default(),
-        watcher::Config::default().streaming_lists(),
-    ] {
+    for config in [watcher::Config::default(), watcher::Config::default().streaming_lists()] {
         let config = config.labels("app=test");
         let mut stream = watcher(jobs.clone(), config).applied_objects().boxed();
-        let first = tokio::time::timeout(Duration::from_secs(5), stream.next())
-            .await
-            .unwrap()
-            .unwrap()
-            .unwrap();
+        let first =
+            tokio::time::timeout(Duration::from_secs(5), stream.next()).await.unwrap().unwrap().unwrap();
         assert_eq!(first.metadata.name.as_deref(), Some("before"));
     }
 }
@@ -340,22 +244,12 @@ async fn malformed_requests_are_refused_and_harm_nothing() {
         ("POST", jobs.to_owned(), "{", 400),
         ("POST", jobs.to_owned(), "[]", 400),
         ("POST", jobs.to_owned(), "", 400),
-        (
-            "POST",
-            jobs.to_owned(),
-            "{\"spec\":{\"template\":{\"spec\":{\"containers\":7}}}}",
-            400,
-        ),
+        ("POST", jobs.to_owned(), "{\"spec\":{\"template\":{\"spec\":{\"containers\":7}}}}", 400),
         ("POST", jobs.to_owned(), "{}", 422),
         ("POST", format!("{jobs}?dryRun=Some"), "{}", 400),
         ("PUT", format!("{jobs}/a"), "{}", 405),
         ("DELETE", format!("{jobs}/a"), "", 404),
-        (
-            "DELETE",
-            format!("{jobs}/a"),
-            "{\"propagationPolicy\":\"Never\"}",
-            400,
-        ),
+        ("DELETE", format!("{jobs}/a"), "{\"propagationPolicy\":\"Never\"}", 400),
         ("GET", format!("{jobs}?watch=1&resourceVersion=x"), "", 400),
         ("GET", format!("{jobs}?timeoutSeconds=-1"), "", 400),
         ("GET", format!("{pods}/a/log?tailLines=many"), "", 400),
@@ -372,10 +266,7 @@ async fn malformed_requests_are_refused_and_harm_nothing() {
         let request =
             format!("{head}content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}");
         let answer = raw(address, &request).await;
-        assert!(
-            answer.contains(&format!(" {expected} ")),
-            "{method} {path} {body}: {answer}"
-        );
+        assert!(answer.contains(&format!(" {expected} ")), "{method} {path} {body}: {answer}");
     }
     let head = format!("POST {jobs} HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {token}\r\n");
     let yaml = format!("{head}content-type: application/yaml\r\ncontent-length: 2\r\n\r\n{{}}");
@@ -388,24 +279,13 @@ async fn malformed_requests_are_refused_and_harm_nothing() {
         ("GET", format!("/{reader}/version"), 200),
         ("GET", pods.to_owned(), 401),
         ("GET", format!("/{reader}x{pods}"), 401),
-        (
-            "GET",
-            format!("/{reader}{pods}/a/exec?command=true&stdout=1"),
-            403,
-        ),
-        (
-            "POST",
-            format!("/{reader}{pods}/a/exec?command=true&stdout=1"),
-            403,
-        ),
+        ("GET", format!("/{reader}{pods}/a/exec?command=true&stdout=1"), 403),
+        ("POST", format!("/{reader}{pods}/a/exec?command=true&stdout=1"), 403),
         ("POST", format!("/{reader}{jobs}"), 403),
         ("DELETE", format!("/{reader}{pods}/a"), 403),
     ] {
         let answer = raw(address, &format!("{method} {path} HTTP/1.1\r\nhost: a\r\n\r\n")).await;
-        assert!(
-            answer.contains(&format!(" {expected} ")),
-            "{method} {path}: {answer}"
-        );
+        assert!(answer.contains(&format!(" {expected} ")), "{method} {path}: {answer}");
     }
     raw(address, "no http at all\r\n\r\n").await;
     raw(address, "GET / HTTP/1.1\r\nauthorization: \u{1}\r\n\r\n").await;

@@ -8,45 +8,28 @@ async fn a_job_runs_to_its_end() {
     let client = client(&cluster).await;
     let jobs: Api<Job> = Api::namespaced(client.clone(), NAMESPACE);
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
-    let created = create(
-        &jobs,
-        &job("hello", &["sh", "-c", "echo hello; echo error >&2; exit 3"]),
-    )
-    .await;
+    let created = create(&jobs, &job("hello", &["sh", "-c", "echo hello; echo error >&2; exit 3"])).await;
     assert_eq!(created.spec.as_ref().unwrap().completions, Some(1));
 
     let pod = pod_when(&client, "hello", has_ended).await;
     let name = pod.metadata.name.clone().unwrap();
-    assert!(
-        name.starts_with("hello-") && name.len() == "hello-".len() + 5,
-        "{name}"
-    );
-    assert_eq!(
-        pod.metadata.owner_references.as_ref().unwrap()[0].uid,
-        created.metadata.uid.clone().unwrap()
-    );
+    assert!(name.starts_with("hello-") && name.len() == "hello-".len() + 5, "{name}");
+    assert_eq!(pod.metadata.owner_references.as_ref().unwrap()[0].uid, created.metadata.uid.clone().unwrap());
     assert_eq!(phase(&pod), "Failed");
     let end = terminated(&pod, "main");
     assert_eq!((end.exit_code, end.reason.as_deref()), (3, Some("Error")));
-    assert_eq!(
-        pods.logs(&name, &LogParams::default()).await.unwrap(),
-        "hello\nerror\n"
-    );
+    assert_eq!(pods.logs(&name, &LogParams::default()).await.unwrap(), "hello\nerror\n");
 
     let failed = job_when(&client, "hello", "Failed").await;
     let status = failed.status.unwrap();
-    assert_eq!(
-        (status.failed, status.succeeded, status.active),
-        (Some(1), None, None)
-    );
-    assert_eq!(
-        status.conditions.unwrap().last().unwrap().reason.as_deref(),
-        Some("BackoffLimitExceeded")
-    );
+    assert_eq!((status.failed, status.succeeded, status.active), (Some(1), None, None));
+    assert_eq!(status.conditions.unwrap().last().unwrap().reason.as_deref(), Some("BackoffLimitExceeded"));
 
     jobs.delete("hello", &DeleteParams::background()).await.unwrap();
     assert!(jobs.get_opt("hello").await.unwrap().is_none());
+    let started = Instant::now();
     while pods.get_opt(&name).await.unwrap().is_some() {
+        assert!(started.elapsed() < Duration::from_secs(5));
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     cluster.stop().await;
@@ -68,11 +51,7 @@ async fn a_job_of_nothing_takes_little_time() {
     assert!(took < Duration::from_millis(500), "{took:?}");
     let events: Api<Event> = Api::namespaced(client.clone(), NAMESPACE);
     let about = format!("involvedObject.name={}", pod.metadata.name.unwrap());
-    let reasons: Vec<_> = events
-        .list(&ListParams::default().fields(&about))
-        .await
-        .unwrap()
-        .items;
+    let reasons: Vec<_> = events.list(&ListParams::default().fields(&about)).await.unwrap().items;
     let reasons: Vec<&str> = reasons.iter().filter_map(|e| e.reason.as_deref()).collect();
     for wanted in ["Scheduled", "Pulled", "Created", "Started"] {
         assert!(reasons.contains(&wanted), "{reasons:?}");
@@ -86,14 +65,8 @@ async fn init_containers_run_in_order_and_share_volumes() {
     let jobs: Api<Job> = Api::namespaced(client.clone(), NAMESPACE);
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
     let mount = json!([{"name": "work", "mountPath": "/work"}]);
-    let mut wanted = job(
-        "init",
-        &[
-            "sh",
-            "-c",
-            "pwd; cat order; echo $GREETING; hostname; echo $$(pwd) $(GREETING)",
-        ],
-    );
+    let mut wanted =
+        job("init", &["sh", "-c", "pwd; cat order; echo $GREETING; hostname; echo $$(pwd) $(GREETING)"]);
     wanted["spec"]["template"]["spec"]["volumes"] = json!([{"name": "work", "emptyDir": {}}]);
     wanted["spec"]["template"]["spec"]["initContainers"] = json!([
         {"name": "one", "image": "busybox:1.36", "args": ["sh", "-c", "echo one >> order"],
@@ -110,31 +83,15 @@ async fn init_containers_run_in_order_and_share_volumes() {
     assert_eq!(phase(&pod), "Succeeded", "{:?}", pod.status);
     let name = pod.metadata.name.clone().unwrap();
     let logs = pods
-        .logs(
-            &name,
-            &LogParams {
-                container: Some("main".into()),
-                ..LogParams::default()
-            },
-        )
+        .logs(&name, &LogParams { container: Some("main".into()), ..LogParams::default() })
         .await
         .unwrap();
-    assert_eq!(
-        logs,
-        format!("/work\none\ntwo\nhello you\n{name}\n/work hello you\n")
-    );
-    let (one, two, main) = (
-        terminated(&pod, "one"),
-        terminated(&pod, "two"),
-        terminated(&pod, "main"),
-    );
+    assert_eq!(logs, format!("/work\none\ntwo\nhello you\n{name}\n/work hello you\n"));
+    let (one, two, main) = (terminated(&pod, "one"), terminated(&pod, "two"), terminated(&pod, "main"));
     assert!(one.finished_at <= two.started_at && two.finished_at <= main.started_at);
     let status = pod.status.unwrap();
     let id = status.container_statuses.unwrap()[0].image_id.clone();
-    assert!(
-        id.starts_with("docker.io/library/busybox@sha256:") && id.len() == 97,
-        "{id}"
-    );
+    assert!(id.starts_with("docker.io/library/busybox@sha256:") && id.len() == 97, "{id}");
     job_when(&client, "init", "Complete").await;
 }
 
@@ -161,18 +118,9 @@ async fn a_job_is_deleted_only_when_it_is_the_one_that_was_meant() {
     let jobs: Api<Job> = Api::namespaced(client.clone(), NAMESPACE);
     let created = create(&jobs, &job("mine", &["sleep", "60"])).await;
     let mut params = DeleteParams::background();
-    params.preconditions = Some(Preconditions {
-        uid: Some("another".to_owned()),
-        resource_version: None,
-    });
-    assert_eq!(
-        status_of(jobs.delete("mine", &params).await),
-        (409, "Conflict".to_owned())
-    );
-    params.preconditions = Some(Preconditions {
-        uid: created.metadata.uid,
-        resource_version: None,
-    });
+    params.preconditions = Some(Preconditions { uid: Some("another".to_owned()), resource_version: None });
+    assert_eq!(status_of(jobs.delete("mine", &params).await), (409, "Conflict".to_owned()));
+    params.preconditions = Some(Preconditions { uid: created.metadata.uid, resource_version: None });
     jobs.delete("mine", &params).await.unwrap();
     assert_eq!(status_of(jobs.get("mine").await), (404, "NotFound".to_owned()));
 }
@@ -186,10 +134,7 @@ async fn dependents_follow_the_propagation_policy() {
     for (name, params, stays) in [
         (
             "orphan",
-            DeleteParams {
-                propagation_policy: Some(PropagationPolicy::Orphan),
-                ..DeleteParams::default()
-            },
+            DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..DeleteParams::default() },
             true,
         ),
         // What batch/v1 does when nothing is said.
@@ -198,11 +143,7 @@ async fn dependents_follow_the_propagation_policy() {
         ("foreground", DeleteParams::foreground(), false),
     ] {
         create(&jobs, &job(name, &["sleep", "60"])).await;
-        let pod = pod_when(&client, name, |pod| phase(pod) == "Running")
-            .await
-            .metadata
-            .name
-            .unwrap();
+        let pod = pod_when(&client, name, |pod| phase(pod) == "Running").await.metadata.name.unwrap();
         jobs.delete(name, &params).await.unwrap();
         let started = Instant::now();
         while jobs.get_opt(name).await.unwrap().is_some()
@@ -213,11 +154,7 @@ async fn dependents_follow_the_propagation_policy() {
         }
         if stays {
             let pod = pods.get(&pod).await.unwrap();
-            assert_eq!(
-                (phase(&pod), pod.metadata.owner_references.clone()),
-                ("Running", None),
-                "{name}"
-            );
+            assert_eq!((phase(&pod), pod.metadata.owner_references.clone()), ("Running", None), "{name}");
         }
     }
 }
@@ -237,14 +174,8 @@ async fn deadlines_end_a_job_and_a_pod() {
 
     let failed = job_when(&client, "by-job", "Failed").await;
     assert_eq!(reason_of(&failed).as_deref(), Some("DeadlineExceeded"));
-    let left = pods
-        .list(&ListParams::default().labels("job-name=by-job"))
-        .await
-        .unwrap();
-    assert!(
-        left.items.is_empty(),
-        "the controller deletes the pods of a Job past its deadline"
-    );
+    let left = pods.list(&ListParams::default().labels("job-name=by-job")).await.unwrap();
+    assert!(left.items.is_empty(), "the controller deletes the pods of a Job past its deadline");
 
     let pod = pod_when(&client, "by-pod", has_ended).await;
     let status = pod.status.clone().unwrap();
@@ -254,12 +185,7 @@ async fn deadlines_end_a_job_and_a_pod() {
     );
     let end = terminated(&pod, "main");
     assert!([137, 143].contains(&end.exit_code), "{end:?}");
-    assert_eq!(
-        pods.logs(&pod.metadata.name.unwrap(), &LogParams::default())
-            .await
-            .unwrap(),
-        "partial\n"
-    );
+    assert_eq!(pods.logs(&pod.metadata.name.unwrap(), &LogParams::default()).await.unwrap(), "partial\n");
     assert_eq!(
         reason_of(&job_when(&client, "by-pod", "Failed").await).as_deref(),
         Some("BackoffLimitExceeded")
@@ -273,27 +199,10 @@ async fn a_pod_that_somebody_deletes_fails_its_job() {
     let jobs: Api<Job> = Api::namespaced(client.clone(), NAMESPACE);
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
     for (name, grace) in [("graceful", None), ("forced", Some(0))] {
-        create(
-            &jobs,
-            &job(
-                name,
-                &[
-                    "sh",
-                    "-c",
-                    "trap 'exit 0' TERM; echo up; while :; do sleep 0.05; done",
-                ],
-            ),
-        )
-        .await;
-        let pod = pod_when(&client, name, |pod| phase(pod) == "Running")
-            .await
-            .metadata
-            .name
-            .unwrap();
-        let params = DeleteParams {
-            grace_period_seconds: grace,
-            ..DeleteParams::default()
-        };
+        create(&jobs, &job(name, &["sh", "-c", "trap 'exit 0' TERM; echo up; while :; do sleep 0.05; done"]))
+            .await;
+        let pod = pod_when(&client, name, |pod| phase(pod) == "Running").await.metadata.name.unwrap();
+        let params = DeleteParams { grace_period_seconds: grace, ..DeleteParams::default() };
         pods.delete(&pod, &params).await.unwrap();
         assert_eq!(
             reason_of(&job_when(&client, name, "Failed").await).as_deref(),
@@ -333,17 +242,10 @@ async fn twenty_jobs_at_once() {
         let (jobs, pods, client) = (jobs.clone(), pods.clone(), client.clone());
         async move {
             let name = format!("many-{number}");
-            create(
-                &jobs,
-                &job(&name, &["sh", "-c", &format!("echo {number}; exit {number}")]),
-            )
-            .await;
+            create(&jobs, &job(&name, &["sh", "-c", &format!("echo {number}; exit {number}")])).await;
             let pod = pod_when(&client, &name, has_ended).await;
             assert_eq!(terminated(&pod, "main").exit_code, number);
-            let log = pods
-                .logs(&pod.metadata.name.unwrap(), &LogParams::default())
-                .await
-                .unwrap();
+            let log = pods.logs(&pod.metadata.name.unwrap(), &LogParams::default()).await.unwrap();
             assert_eq!(log, format!("{number}\n"));
         }
     });
@@ -355,8 +257,7 @@ fn runs(word: &str) -> bool {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     processes.into_iter().any(|process| {
         let line = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
-        line.split(|byte| *byte == 0)
-            .any(|argument| argument == word.as_bytes())
+        line.split(|byte| *byte == 0).any(|argument| argument == word.as_bytes())
     })
 }
 
@@ -401,4 +302,42 @@ async fn more_than_one_pod() {
     create(&jobs, &wanted).await;
     let done = job_when(&client, "three", "Complete").await;
     assert_eq!(done.status.unwrap().succeeded, Some(3));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_brings_its_own_commands() {
+    if !Embedded::images().iter().any(|image| image == "python:3.12-slim") {
+        eprintln!("skipped: this machine has no python3");
+        return;
+    }
+    for unconfined in [false, true] {
+        let cluster = start(unconfined).await;
+        let client = client(&cluster).await;
+        let jobs: Api<Job> = Api::namespaced(client.clone(), NAMESPACE);
+        let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
+        let mut wanted = job("python", &["python", "-c", "print(6 * 7)"]);
+        wanted["spec"]["template"]["spec"]["containers"][0]["image"] = json!("python:3.12-slim");
+        create(&jobs, &wanted).await;
+        let pod = pod_when(&client, "python", has_ended).await;
+        let log = pods.logs(&pod.metadata.name.unwrap(), &LogParams::default()).await.unwrap();
+        assert_eq!(log, "42\n", "unconfined: {unconfined}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sidecar_runs_beside_the_others_and_ends_after_them() {
+    let cluster = cluster().await;
+    let client = client(&cluster).await;
+    let jobs: Api<Job> = Api::namespaced(client.clone(), NAMESPACE);
+    let mut wanted = job("sidecar", &["sh", "-c", "sleep 0.1; exit 0"]);
+    wanted["spec"]["template"]["spec"]["initContainers"] = json!([
+        {"name": "side", "image": "busybox:1.36", "restartPolicy": "Always",
+         "command": ["sh", "-c", "trap 'exit 0' TERM; while :; do sleep 0.02; done"]},
+        {"name": "next", "image": "busybox:1.36", "command": ["true"]},
+    ]);
+    create(&jobs, &wanted).await;
+    let pod = pod_when(&client, "sidecar", has_ended).await;
+    assert_eq!(phase(&pod), "Succeeded", "{:?}", pod.status);
+    assert!(terminated(&pod, "side").finished_at >= terminated(&pod, "main").finished_at);
+    job_when(&client, "sidecar", "Complete").await;
 }

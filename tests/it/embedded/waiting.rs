@@ -18,16 +18,10 @@ async fn waits(image: &str, change: impl Fn(&mut Value), reason: &str) -> String
     wanted["spec"]["template"]["spec"]["containers"][0]["image"] = json!(image);
     change(&mut wanted);
     create(&jobs, &wanted).await;
-    let pod = pod_when(&client, "waits", |pod| {
-        waiting(pod).is_some_and(|w| w.0 == reason)
-    })
-    .await;
+    let pod = pod_when(&client, "waits", |pod| waiting(pod).is_some_and(|w| w.0 == reason)).await;
     assert_eq!(phase(&pod), "Pending");
     let name = pod.metadata.name.clone().unwrap();
-    assert_eq!(
-        status_of(pods.logs(&name, &LogParams::default()).await),
-        (400, "BadRequest".to_owned())
-    );
+    assert_eq!(status_of(pods.logs(&name, &LogParams::default()).await), (400, "BadRequest".to_owned()));
     // A pod that never started goes as fast as any other.
     pods.delete(&name, &DeleteParams::default()).await.unwrap();
     job_when(&client, "waits", "Failed").await;
@@ -37,15 +31,9 @@ async fn waits(image: &str, change: impl Fn(&mut Value), reason: &str) -> String
 #[tokio::test(flavor = "multi_thread")]
 async fn an_image_that_is_not_there() {
     let message = waits("ghost:1", |_| {}, "ErrImagePull").await;
-    assert!(
-        message.contains("failed to pull and unpack image \"docker.io/library/ghost:1\""),
-        "{message}"
-    );
+    assert!(message.contains("failed to pull and unpack image \"docker.io/library/ghost:1\""), "{message}");
     let message = waits("ghost:1", |_| {}, "ImagePullBackOff").await;
-    assert!(
-        message.starts_with("Back-off pulling image \"ghost:1\""),
-        "{message}"
-    );
+    assert!(message.starts_with("Back-off pulling image \"ghost:1\""), "{message}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -134,12 +122,7 @@ async fn a_pod_that_may_not_be_made() {
         assert!(started.elapsed() < Duration::from_secs(5));
         tokio::time::sleep(Duration::from_millis(5)).await;
     };
-    assert!(
-        event
-            .message
-            .unwrap()
-            .contains("no PriorityClass with name no-such-class was found")
-    );
+    assert!(event.message.unwrap().contains("no PriorityClass with name no-such-class was found"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -154,10 +137,7 @@ async fn memory_over_the_limit_is_an_oom_kill() {
     let end = terminated(&pod, "main");
     // A program may also see its request for memory refused and end by itself.
     assert!(
-        matches!(
-            (end.exit_code, end.reason.as_deref()),
-            (137, Some("OOMKilled")) | (1..=127, Some("Error"))
-        ),
+        matches!((end.exit_code, end.reason.as_deref()), (137, Some("OOMKilled")) | (1..=127, Some("Error"))),
         "{end:?}"
     );
     assert_eq!(pod.status.unwrap().qos_class.as_deref(), Some("Burstable"));

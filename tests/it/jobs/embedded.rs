@@ -29,9 +29,7 @@ async fn cluster() -> Embedded {
 
 async fn client(cluster: &Embedded) -> Client {
     let kubeconfig = Kubeconfig::read_from(cluster.kubeconfig()).unwrap();
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
-        .await
-        .unwrap();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
     Client::try_from(config).unwrap()
 }
 
@@ -48,24 +46,15 @@ async fn go(executor: &JobExecutor, call: Value) -> Went {
 }
 
 fn files(outcome: &JobOutcome) -> Vec<(&str, &[u8])> {
-    outcome
-        .artifacts
-        .iter()
-        .map(|file| (file.name.as_str(), &file.content[..]))
-        .collect()
+    outcome.artifacts.iter().map(|file| (file.name.as_str(), &file.content[..])).collect()
 }
 
 /// No Job and, soon, no pod.
 async fn assert_clean(cluster: &Embedded) {
     let client = client(cluster).await;
     let jobs: Api<Job> = Api::namespaced(client.clone(), NAMESPACE);
-    let left: Vec<String> = jobs
-        .list(&ListParams::default())
-        .await
-        .unwrap()
-        .iter()
-        .map(|job| job.name_any())
-        .collect();
+    let left: Vec<String> =
+        jobs.list(&ListParams::default()).await.unwrap().iter().map(|job| job.name_any()).collect();
     assert!(left.is_empty(), "{left:?}");
     let pods: Api<Pod> = Api::namespaced(client, NAMESPACE);
     let began = Instant::now();
@@ -79,11 +68,8 @@ async fn assert_clean(cluster: &Embedded) {
 async fn output_files_and_exit_codes_come_back() {
     let cluster = cluster().await;
     let executor = on(&cluster);
-    let went = go(
-        &executor,
-        shell("echo hello; echo oops >&2; mkdir -p d; echo data > d/out.txt; : > empty"),
-    )
-    .await;
+    let went =
+        go(&executor, shell("echo hello; echo oops >&2; mkdir -p d; echo data > d/out.txt; : > empty")).await;
     let outcome = &went.outcome;
     assert_eq!(
         (outcome.status, outcome.exit_code, outcome.message.as_str()),
@@ -92,22 +78,11 @@ async fn output_files_and_exit_codes_come_back() {
     );
     assert_eq!(outcome.output, "hello\noops\n");
     assert_eq!(files(outcome), [("d/out.txt", &b"data\n"[..]), ("empty", b"")]);
-    assert!(
-        outcome.image_id.as_deref().unwrap().contains("busybox@sha256:"),
-        "{:?}",
-        outcome.image_id
-    );
-    assert!(
-        outcome.duration < Duration::from_secs(10),
-        "{:?}",
-        outcome.duration
-    );
+    assert!(outcome.image_id.as_deref().unwrap().contains("busybox@sha256:"), "{:?}", outcome.image_id);
+    assert!(outcome.duration < Duration::from_secs(10), "{:?}", outcome.duration);
 
     let went = go(&executor, shell("echo bye; exit 3")).await;
-    assert_eq!(
-        (went.outcome.status, went.outcome.exit_code, went.outcome.reason),
-        (Status::Failed, 3, None)
-    );
+    assert_eq!((went.outcome.status, went.outcome.exit_code, went.outcome.reason), (Status::Failed, 3, None));
     assert_eq!(went.outcome.output, "bye\n");
     assert_clean(&cluster).await;
 }
@@ -145,10 +120,7 @@ async fn input_files_are_in_place_and_come_back_only_when_changed() {
         (Status::Succeeded, "ran\ndeep\n-rw-rw-rw-\n"),
         "{outcome:?}"
     );
-    assert_eq!(
-        files(outcome),
-        [("changed", &b"one\nmore\n"[..]), ("kept", &binary)]
-    );
+    assert_eq!(files(outcome), [("changed", &b"one\nmore\n"[..]), ("kept", &binary)]);
     assert_clean(&cluster).await;
 }
 
@@ -164,10 +136,7 @@ async fn a_time_out_brings_output_and_files_so_far() {
         (Status::Timeout, Some(Reason::Timeout), -1),
         "{outcome:?}"
     );
-    assert_eq!(
-        (outcome.output.as_str(), files(outcome)),
-        ("begun\n", vec![("part.txt", &b"part\n"[..])])
-    );
+    assert_eq!((outcome.output.as_str(), files(outcome)), ("begun\n", vec![("part.txt", &b"part\n"[..])]));
     assert!(went.took >= Duration::from_secs(1), "{:?}", went.took);
     eprintln!("a time-out of 1 s was answered after {:?}", went.took);
     assert_clean(&cluster).await;
@@ -185,10 +154,7 @@ async fn long_output_keeps_its_end_between_characters() {
     let whole: usize = (0..6000).map(|n| format!("line {n} ääääääää\n").len()).sum();
     assert!(outcome.truncated.output && !outcome.output.contains('\u{fffd}'));
     assert!(outcome.output.ends_with("line 5999 ääääääää\n"));
-    assert_eq!(
-        usize::try_from(outcome.omitted_bytes).unwrap() + outcome.output.len(),
-        whole
-    );
+    assert_eq!(usize::try_from(outcome.omitted_bytes).unwrap() + outcome.output.len(), whole);
     assert!(outcome.output.len() <= 64 * 1024);
 }
 
@@ -206,22 +172,14 @@ async fn a_file_over_the_cap_is_left_out_whole() {
         (Status::Succeeded, vec![("small", &b"small\n"[..])]),
         "{outcome:?}"
     );
-    assert!(
-        outcome.truncated.artifacts && outcome.message.contains("left out"),
-        "{}",
-        outcome.message
-    );
+    assert!(outcome.truncated.artifacts && outcome.message.contains("left out"), "{}", outcome.message);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_start_says_why_in_seconds() {
     let cluster = cluster().await;
     let executor = on(&cluster);
-    let went = go(
-        &executor,
-        json!({ "image": "absent:1", "command": ["true"], "timeout_s": 20 }),
-    )
-    .await;
+    let went = go(&executor, json!({ "image": "absent:1", "command": ["true"], "timeout_s": 20 })).await;
     let outcome = &went.outcome;
     assert_eq!(
         (outcome.status, outcome.reason, outcome.exit_code),
@@ -231,28 +189,17 @@ async fn what_cannot_start_says_why_in_seconds() {
     assert!(outcome.message.contains("absent:1"), "{}", outcome.message);
     assert!(went.took < Duration::from_secs(15), "{:?}", went.took);
 
-    let went = go(
-        &executor,
-        json!({ "image": "busybox", "command": ["/no/such/program"], "timeout_s": 20 }),
-    )
-    .await;
+    let went =
+        go(&executor, json!({ "image": "busybox", "command": ["/no/such/program"], "timeout_s": 20 })).await;
     let outcome = &went.outcome;
     assert_eq!(
         (outcome.status, outcome.reason, outcome.exit_code),
         (Status::Error, Some(Reason::StartFailed), -1),
         "{outcome:?}"
     );
-    assert!(
-        outcome.message.contains("/no/such/program"),
-        "{}",
-        outcome.message
-    );
+    assert!(outcome.message.contains("/no/such/program"), "{}", outcome.message);
     // It never ran, so nothing of it can be missing.
-    assert!(
-        !outcome.truncated.artifacts && !outcome.message.contains("files"),
-        "{}",
-        outcome.message
-    );
+    assert!(!outcome.truncated.artifacts && !outcome.message.contains("files"), "{}", outcome.message);
     assert_clean(&cluster).await;
 }
 
@@ -266,10 +213,7 @@ async fn a_cancelled_job_is_gone() {
         cancel.cancel();
     };
     let (went, ()) = tokio::join!(run(&executor, shell("sleep 60"), cancel.clone()), soon);
-    assert_eq!(
-        (went.outcome.status, went.outcome.reason),
-        (Status::Error, Some(Reason::Cancelled))
-    );
+    assert_eq!((went.outcome.status, went.outcome.reason), (Status::Error, Some(Reason::Cancelled)));
     assert_clean(&cluster).await;
 }
 

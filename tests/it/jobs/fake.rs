@@ -132,10 +132,7 @@ impl Fake {
         )
         .unwrap();
         let fake = Self {
-            play: Arc::new(Mutex::new(Play {
-                script,
-                ..Play::default()
-            })),
+            play: Arc::new(Mutex::new(Play { script, ..Play::default() })),
             changed: watch::Sender::new(()),
             kubeconfig: Arc::new(kubeconfig),
         };
@@ -248,8 +245,7 @@ async fn serve(State(fake): State<Fake>, request: Request) -> Response {
     let agent = request.headers().get(header::USER_AGENT).cloned();
     fake.with(|play| {
         play.requests.push(format!("{method} {path}"));
-        play.agents
-            .insert(agent.map(|agent| agent.to_str().unwrap_or_default().to_owned()));
+        play.agents.insert(agent.map(|agent| agent.to_str().unwrap_or_default().to_owned()));
     });
     let jobs = format!("/apis/batch/v1/namespaces/{}/jobs", super::NAMESPACE);
     let pods = format!("/api/v1/namespaces/{}/pods", super::NAMESPACE);
@@ -265,14 +261,7 @@ async fn serve(State(fake): State<Fake>, request: Request) -> Response {
             &json!({ "kind": "EventList", "apiVersion": "v1", "metadata": {}, "items": fake.with(|play| play.events.clone()) }),
         ),
         ("GET", path) if path == pods && query.contains_key("watch") => {
-            watch(
-                &fake,
-                query
-                    .get("resourceVersion")
-                    .and_then(|v| v.parse().ok())
-                    .unwrap_or(0),
-            )
-            .await
+            watch(&fake, query.get("resourceVersion").and_then(|v| v.parse().ok()).unwrap_or(0)).await
         }
         ("GET", path) if path == pods => list(&fake, query.contains_key("limit")).await,
         ("GET", path) if path.ends_with("/log") => log(&fake),
@@ -428,17 +417,10 @@ fn exec(fake: &Fake, mut request: Request, container: Option<String>) -> Respons
     let container = container.unwrap_or_default();
     let next = fake.with(|play| {
         let scripted = play.script.exec.get_mut(container.as_str())?;
-        Some(if scripted.len() > 1 {
-            scripted.remove(0)
-        } else {
-            scripted.first()?.clone()
-        })
+        Some(if scripted.len() > 1 { scripted.remove(0) } else { scripted.first()?.clone() })
     });
     let Some(next) = next else {
-        return failure(
-            403,
-            "pods \"the-pod\" is forbidden: cannot create resource \"pods/exec\"",
-        );
+        return failure(403, "pods \"the-pod\" is forbidden: cannot create resource \"pods/exec\"");
     };
     let key = request.headers()["sec-websocket-key"].as_bytes().to_vec();
     let fake = fake.clone();
@@ -543,10 +525,6 @@ fn failure(code: u16, message: &str) -> Response {
         _ => "InternalError",
     };
     let status = json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": reason, "code": code, "message": message });
-    (
-        StatusCode::from_u16(code).unwrap(),
-        [(header::CONTENT_TYPE, "application/json")],
-        status.to_string(),
-    )
+    (StatusCode::from_u16(code).unwrap(), [(header::CONTENT_TYPE, "application/json")], status.to_string())
         .into_response()
 }

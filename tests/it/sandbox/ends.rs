@@ -12,51 +12,28 @@ async fn exit_codes_are_a_container_runtimes() {
             ("sh -c 'kill -9 $$'", Exit::Code(137), 137),
         ] {
             // The shell is kept from making its last command its own process.
-            let (found, _, err) = shell(confinement, &format!("{script}; exit $?"))
-                .await
-                .run()
-                .await;
-            assert_eq!(
-                (found, found.code()),
-                (exit, code),
-                "{confinement:?} {script}: {err}"
-            );
+            let (found, _, err) = shell(confinement, &format!("{script}; exit $?")).await.run().await;
+            assert_eq!((found, found.code()), (exit, code), "{confinement:?} {script}: {err}");
         }
         let mut process = shell(confinement, "sleep 300").await.start().await;
         process.kill().await;
-        let exit = tokio::time::timeout(Duration::from_secs(10), process.wait())
-            .await
-            .unwrap()
-            .unwrap();
+        let exit = tokio::time::timeout(Duration::from_secs(10), process.wait()).await.unwrap().unwrap();
         assert_eq!(
             (exit, exit.code(), process.wait().await.unwrap()),
             (Exit::Signal(9), 137, Exit::Signal(9))
         );
     }
     // The first process of a PID namespace gets only signals that it handles, as in any container.
-    let mut process = shell(Confinement::LandlockOnly, "kill -TERM $$; sleep 9")
-        .await
-        .start()
-        .await;
+    let mut process = shell(Confinement::LandlockOnly, "kill -TERM $$; sleep 9").await.start().await;
     assert_eq!(process.wait().await.unwrap().code(), 143);
 }
 
 #[tokio::test]
 async fn a_request_to_end_can_be_handled() {
     for &confinement in allowed() {
-        let pod = shell(
-            confinement,
-            "trap 'exit 5' TERM; echo ready; while :; do sleep 0.05; done",
-        )
-        .await;
+        let pod = shell(confinement, "trap 'exit 5' TERM; echo ready; while :; do sleep 0.05; done").await;
         let mut process = pod.start().await;
-        process
-            .stdout
-            .as_mut()
-            .unwrap()
-            .read_exact(&mut [0; 6])
-            .await
-            .unwrap();
+        process.stdout.as_mut().unwrap().read_exact(&mut [0; 6]).await.unwrap();
         process.terminate().await.unwrap();
         assert_eq!(process.wait().await.unwrap(), Exit::Code(5), "{confinement:?}");
     }
@@ -85,10 +62,7 @@ async fn a_command_that_cannot_start_is_told_from_one_that_failed() {
     let mut pod = shell(Confinement::LandlockOnly, "exit 0").await;
     pod.spec.working_dir = "/work/no/such".into();
     let error = pod.fail_to_start().await;
-    assert!(
-        matches!(error, StartError::WorkingDir(_)) && error.exit_code() == 128,
-        "{error}"
-    );
+    assert!(matches!(error, StartError::WorkingDir(_)) && error.exit_code() == 128, "{error}");
 }
 
 /// A script that leaves processes behind in every way there is, each with the mark in its command line.
@@ -104,11 +78,7 @@ async fn nothing_outlives_the_command() {
     for &confinement in allowed() {
         let mark = mark();
         let (exit, _, _) = run_detached(confinement, &format!("{}; sleep 0.1; exit 4", strays(&mark))).await;
-        assert_eq!(
-            (exit, processes_with(&mark)),
-            (Exit::Code(4), vec![]),
-            "{confinement:?}"
-        );
+        assert_eq!((exit, processes_with(&mark)), (Exit::Code(4), vec![]), "{confinement:?}");
     }
 }
 
@@ -126,22 +96,14 @@ async fn nothing_outlives_a_kill_or_the_handle() {
             let mark = mark();
             let pod = shell(confinement, &format!("{}; sleep {mark}; :", strays(&mark))).await;
             let mut process = pod.start().await;
-            process
-                .stdout
-                .as_mut()
-                .unwrap()
-                .read_exact(&mut [0; 6])
-                .await
-                .unwrap();
+            process.stdout.as_mut().unwrap().read_exact(&mut [0; 6]).await.unwrap();
             until(|| processes_with(&mark).len() >= 5).await;
             if dropped {
                 drop(process);
                 until(|| processes_with(&mark).is_empty()).await;
             } else {
                 process.kill().await;
-                let exit = tokio::time::timeout(Duration::from_secs(10), process.wait())
-                    .await
-                    .unwrap();
+                let exit = tokio::time::timeout(Duration::from_secs(10), process.wait()).await.unwrap();
                 assert_eq!(exit.unwrap(), Exit::Signal(9));
                 assert_eq!(processes_with(&mark), Vec::<i32>::new(), "{confinement:?}");
             }
@@ -155,34 +117,12 @@ async fn nothing_outlives_a_killed_launcher() {
         return;
     }
     let mark = mark();
-    let pod = shell(
-        Confinement::Namespaces,
-        &format!("{}; sleep {mark}; :", strays(&mark)),
-    )
-    .await;
+    let pod = shell(Confinement::Namespaces, &format!("{}; sleep {mark}; :", strays(&mark))).await;
     let mut process = pod.start().await;
-    process
-        .stdout
-        .as_mut()
-        .unwrap()
-        .read_exact(&mut [0; 6])
-        .await
-        .unwrap();
+    process.stdout.as_mut().unwrap().read_exact(&mut [0; 6]).await.unwrap();
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.pid())).unwrap();
-    let launcher = stat
-        .rsplit(')')
-        .next()
-        .unwrap()
-        .split_whitespace()
-        .nth(1)
-        .unwrap()
-        .parse()
-        .unwrap();
-    nix::sys::signal::kill(
-        nix::unistd::Pid::from_raw(launcher),
-        nix::sys::signal::Signal::SIGKILL,
-    )
-    .unwrap();
+    let launcher = stat.rsplit(')').next().unwrap().split_whitespace().nth(1).unwrap().parse().unwrap();
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(launcher), nix::sys::signal::Signal::SIGKILL).unwrap();
     assert!(process.wait().await.is_err());
     until(|| processes_with(&mark).is_empty()).await;
 }
@@ -193,12 +133,7 @@ async fn nothing_outlives_a_killed_gateway() {
     let folders = open_folder();
     let mut gateway = Command::new(std::env::current_exe().unwrap())
         .env("TMPDIR", folders.path())
-        .args([
-            "--ignored",
-            "--exact",
-            "--nocapture",
-            "sandbox::ends::a_gateway_that_waits",
-        ])
+        .args(["--ignored", "--exact", "--nocapture", "sandbox::ends::a_gateway_that_waits"])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -249,18 +184,10 @@ async fn a_fork_bomb_is_bounded_and_ends() {
         let mut pod = shell(confinement, &script).await;
         pod.spec.limits.processes = 60;
         let mut process = pod.start().await;
-        process
-            .stdout
-            .as_mut()
-            .unwrap()
-            .read_exact(&mut [0; 6])
-            .await
-            .unwrap();
+        process.stdout.as_mut().unwrap().read_exact(&mut [0; 6]).await.unwrap();
         tokio::time::sleep(Duration::from_millis(200)).await;
         process.kill().await;
-        let exit = tokio::time::timeout(Duration::from_secs(10), process.wait())
-            .await
-            .unwrap();
+        let exit = tokio::time::timeout(Duration::from_secs(10), process.wait()).await.unwrap();
         // It may have ended by itself: the shell gives up when it cannot fork.
         exit.unwrap();
         assert_eq!(processes_with(&mark), Vec::<i32>::new(), "{confinement:?}");

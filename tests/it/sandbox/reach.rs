@@ -12,10 +12,7 @@ async fn its_root_holds_programs_libraries_and_its_folders() {
     let root = "bin\ndev\netc\nproc\nsbin\ntmp\nusr\nwork\n";
     let etc = "group\nhosts\npasswd\n";
     let devices = "fd\nfull\nnull\nrandom\nshm\nstderr\nstdin\nstdout\ntty\nurandom\nzero\n";
-    assert!(
-        out.starts_with(&format!("{root}{etc}/dev:\n{devices}")),
-        "{out}{err}"
-    );
+    assert!(out.starts_with(&format!("{root}{etc}/dev:\n{devices}")), "{out}{err}");
     let processes = "echo /proc/[0-9]*; wc -l < /proc/net/dev; wc -l < /proc/sysvipc/shm";
     let (_, out, err) = shell(Confinement::Namespaces, processes).await.run().await;
     assert!(out.starts_with("/proc/1\n3\n1\n"), "{out}{err}");
@@ -51,21 +48,11 @@ async fn the_machines_files_are_out_of_sight() {
                 "{confinement:?} {path}: {out}{err}"
             );
         }
-        for folder in [
-            "/root",
-            "/home",
-            "/var",
-            "/run",
-            "/opt",
-            "/srv",
-            "/etc/ssh",
-            &home.path().display().to_string(),
-        ] {
+        for folder in
+            ["/root", "/home", "/var", "/run", "/opt", "/srv", "/etc/ssh", &home.path().display().to_string()]
+        {
             let (_, out, err) = pod(confinement, &["ls", "-A", folder]).await.run().await;
-            assert!(
-                out.is_empty() && !err.is_empty(),
-                "{confinement:?} {folder}: {out}"
-            );
+            assert!(out.is_empty() && !err.is_empty(), "{confinement:?} {folder}: {out}");
         }
     }
 }
@@ -127,48 +114,28 @@ async fn its_own_folders_are_writable_and_nothing_else_is() {
         let script =
             "echo hello > file && mkdir -p a/b && mv file a/b/ && echo x > $HOME/x && cat a/b/file $HOME/x";
         let pod = shell(confinement, script).await;
-        assert_eq!(
-            pod.run().await,
-            (Exit::Code(0), "hello\nx\n".into(), String::new()),
-            "{confinement:?}"
-        );
+        assert_eq!(pod.run().await, (Exit::Code(0), "hello\nx\n".into(), String::new()), "{confinement:?}");
         let file = pod.folder.path().join("work/a/b/file");
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "hello\n");
         if is_root() {
             assert_eq!(file.metadata().unwrap().uid(), CONTAINER_UID);
         }
-        for folder in [
-            "/",
-            "/usr",
-            "/usr/bin",
-            "/usr/local/bin",
-            "/etc",
-            "/etc/ssl/certs",
-            "/dev",
-            "/var/tmp",
-        ] {
+        for folder in
+            ["/", "/usr", "/usr/bin", "/usr/local/bin", "/etc", "/etc/ssl/certs", "/dev", "/var/tmp"]
+        {
             let (exit, _, err) = pod_touch(confinement, folder).await;
             assert_eq!(exit, Exit::Code(1), "{confinement:?} {folder}: {err}");
         }
     }
     if namespaces() {
         let (exit, _, err) = pod_touch(Confinement::Namespaces, "/usr").await;
-        assert!(
-            exit == Exit::Code(1) && err.contains("Read-only file system"),
-            "{err}"
-        );
+        assert!(exit == Exit::Code(1) && err.contains("Read-only file system"), "{err}");
     }
 }
 
 async fn pod_touch(confinement: Confinement, folder: &str) -> (Exit, String, String) {
     // Not `touch` on a name that may exist: setting times is beyond Landlock.
-    pod(
-        confinement,
-        &["touch", &format!("{folder}/kubepermit-test-{}", mark())],
-    )
-    .await
-    .run()
-    .await
+    pod(confinement, &["touch", &format!("{folder}/kubepermit-test-{}", mark())]).await.run().await
 }
 
 #[tokio::test]
@@ -182,22 +149,16 @@ async fn folders_appear_at_any_absolute_path() {
          ls /usr/bin/env /usr/src/kubepermit-test",
     )
     .await;
-    for (name, path) in [
-        ("data", "/srv/data"),
-        ("app", "/usr/src/app"),
-        ("in", "/work/in"),
-        ("ro", "/kubepermit"),
-    ] {
+    for (name, path) in
+        [("data", "/srv/data"), ("app", "/usr/src/app"), ("in", "/work/in"), ("ro", "/kubepermit")]
+    {
         pod.spec.mounts.push(mount(&pod.folder, name, path));
     }
     pod.spec.mounts.last_mut().unwrap().read_only = true;
     std::fs::write(pod.folder.path().join("ro/given"), "").unwrap();
     pod.spec.working_dir = "/usr/src/app".into();
     let (_, out, err) = pod.run().await;
-    assert_eq!(
-        out,
-        "/usr/src/app\n/kubepermit:\ngiven\n\n/usr/src/app:\nb\n/usr/bin/env\n"
-    );
+    assert_eq!(out, "/usr/src/app\n/kubepermit:\ngiven\n\n/usr/src/app:\nb\n/usr/bin/env\n");
     assert!(err.contains("'/kubepermit/d': Read-only file system"), "{err}");
     for file in ["data/a", "app/b", "in/c"] {
         assert!(pod.folder.path().join(file).exists(), "{file}");
@@ -216,11 +177,7 @@ async fn a_link_in_a_folder_leads_no_mount_out_of_the_root() {
     for (index, root) in ["", "/old", "/held", "/proc/1/root"].iter().enumerate() {
         let link = pod.folder.path().join(format!("work/link{index}"));
         std::os::unix::fs::symlink(format!("{root}{}", outside.path().display()), link).unwrap();
-        pod.spec.mounts.push(mount(
-            &pod.folder,
-            &format!("m{index}"),
-            &format!("/work/link{index}/made"),
-        ));
+        pod.spec.mounts.push(mount(&pod.folder, &format!("m{index}"), &format!("/work/link{index}/made")));
         let _either_way = pod.sandbox.start(&pod.spec, nothing()).await;
         pod.spec.mounts.pop();
     }
@@ -245,13 +202,7 @@ async fn secrets_are_not_in_any_command_line() {
         let secret = format!("secret-{}", uuid::Uuid::new_v4());
         pod.spec.env.push(("TOKEN".into(), secret.clone()));
         let mut process = pod.start().await;
-        process
-            .stdout
-            .as_mut()
-            .unwrap()
-            .read_exact(&mut [0; 6])
-            .await
-            .unwrap();
+        process.stdout.as_mut().unwrap().read_exact(&mut [0; 6]).await.unwrap();
         assert_eq!(processes_with(&secret), Vec::<i32>::new());
         assert!(Path::new(&format!("/proc/{}", process.pid())).exists());
     }
@@ -265,11 +216,7 @@ async fn only_the_three_streams_are_open() {
     for &confinement in allowed() {
         // The fourth is the open directory itself.
         let (_, out, err) = pod(confinement, &["ls", "/proc/self/fd"]).await.run().await;
-        assert_eq!(
-            (out.as_str(), err.as_str()),
-            ("0\n1\n2\n3\n", ""),
-            "{confinement:?}"
-        );
+        assert_eq!((out.as_str(), err.as_str()), ("0\n1\n2\n3\n", ""), "{confinement:?}");
     }
 }
 
@@ -298,11 +245,7 @@ for line in open("/proc/self/status"):
     let me = std::process::id().to_string();
     for &confinement in allowed() {
         // ESRCH where the gateway is out of sight, EPERM where it is out of reach.
-        let kill = if confinement == Confinement::Namespaces {
-            3
-        } else {
-            1
-        };
+        let kill = if confinement == Confinement::Namespaces { 3 } else { 1 };
         let (_, out, err) = pod(confinement, &["python3", "-c", calls, &me]).await.run().await;
         let none = "0000000000000000";
         let expected = format!(

@@ -7,25 +7,17 @@ async fn a_command_runs_in_a_root_of_its_own() {
     if !namespaces() {
         return;
     }
-    let pod = shell(
-        Confinement::Namespaces,
-        "echo $$; pwd; id -u; id -un; hostname; exit 3",
-    )
-    .await;
+    let pod = shell(Confinement::Namespaces, "echo $$; pwd; id -u; id -un; hostname; exit 3").await;
     let (exit, out, err) = pod.run().await;
-    assert_eq!(
-        (exit, out.as_str(), err.as_str()),
-        (Exit::Code(3), "1\n/work\n65532\nnonroot\npod-1\n", "")
-    );
+    assert_eq!((exit, out.as_str(), err.as_str()), (Exit::Code(3), "1\n/work\n65532\nnonroot\npod-1\n", ""));
 }
 
 #[tokio::test]
 async fn the_environment_is_what_was_given() {
     for &confinement in allowed() {
         let mut pod = pod(confinement, &["/usr/bin/env"]).await;
-        pod.spec.env = [("B", "2 words"), ("A", "line\nbreak"), ("EMPTY", "")]
-            .map(|(k, v)| (k.into(), v.into()))
-            .into();
+        pod.spec.env =
+            [("B", "2 words"), ("A", "line\nbreak"), ("EMPTY", "")].map(|(k, v)| (k.into(), v.into())).into();
         let (exit, out, _) = pod.run().await;
         let mut lines: Vec<&str> = out.lines().collect();
         lines.sort_unstable();
@@ -44,19 +36,12 @@ async fn threads_and_processes_work() {
          print(subprocess.run(['echo', 'child'], capture_output=True, text=True).stdout, end='')";
     for &confinement in allowed() {
         let (_, out, err) = pod(confinement, &["python3", "-c", script]).await.run().await;
-        assert_eq!(
-            (out.as_str(), err.as_str()),
-            ("thread\nchild\n", ""),
-            "{confinement:?}"
-        );
+        assert_eq!((out.as_str(), err.as_str()), ("thread\nchild\n", ""), "{confinement:?}");
     }
     // Needs a /dev/shm of its own.
     let script = "import multiprocessing.pool as p; print(p.Pool(3).map(abs, [-1, -2]))";
     if namespaces() {
-        let (_, out, err) = pod(Confinement::Namespaces, &["python3", "-c", script])
-            .await
-            .run()
-            .await;
+        let (_, out, err) = pod(Confinement::Namespaces, &["python3", "-c", script]).await.run().await;
         assert_eq!(out, "[1, 2]\n", "{err}");
     }
 }
@@ -69,34 +54,17 @@ async fn all_output_arrives_and_one_file_can_take_both_streams() {
         let pod = shell(confinement, "echo out; echo err >&2; echo out").await;
         let log = pod.folder.path().join("log");
         let file = std::fs::File::create(&log).unwrap();
-        let streams = Streams {
-            stdin: Stdio::null(),
-            stdout: file.try_clone().unwrap().into(),
-            stderr: file.into(),
-        };
-        pod.sandbox
-            .start(&pod.spec, streams)
-            .await
-            .unwrap()
-            .wait()
-            .await
-            .unwrap();
-        assert_eq!(
-            std::fs::read_to_string(&log).unwrap(),
-            "out\nerr\nout\n",
-            "{confinement:?}"
-        );
+        let streams =
+            Streams { stdin: Stdio::null(), stdout: file.try_clone().unwrap().into(), stderr: file.into() };
+        pod.sandbox.start(&pod.spec, streams).await.unwrap().wait().await.unwrap();
+        assert_eq!(std::fs::read_to_string(&log).unwrap(), "out\nerr\nout\n", "{confinement:?}");
     }
 }
 
 #[tokio::test]
 async fn a_second_process_in_the_same_folders_takes_a_tar_stream() {
     for &confinement in allowed() {
-        let mut pod = shell(
-            confinement,
-            "while ! [ -e a/file ]; do sleep 0.02; done; cat a/file",
-        )
-        .await;
+        let mut pod = shell(confinement, "while ! [ -e a/file ]; do sleep 0.02; done; cat a/file").await;
         let mut first = pod.start().await;
         let mut builder = tar::Builder::new(Vec::new());
         let mut header = tar::Header::new_gnu();
@@ -111,13 +79,7 @@ async fn a_second_process_in_the_same_folders_takes_a_tar_stream() {
         assert_eq!(second.wait().await.unwrap(), Exit::Code(0));
         assert_eq!(first.wait().await.unwrap(), Exit::Code(0));
         let mut out = String::new();
-        first
-            .stdout
-            .take()
-            .unwrap()
-            .read_to_string(&mut out)
-            .await
-            .unwrap();
+        first.stdout.take().unwrap().read_to_string(&mut out).await.unwrap();
         assert_eq!(out, "hello", "{confinement:?}");
     }
 }
@@ -132,16 +94,12 @@ async fn memory_is_counted_over_all_processes() {
         "import os, time\nfor _ in range(4):\n  if os.fork() == 0: break\n{}time.sleep(30)",
         grow(40)
     );
-    let shared = format!(
-        "{}import os\npids = [os.fork() for _ in range(3)]\nimport time; time.sleep(0.3)",
-        grow(70)
-    );
+    let shared =
+        format!("{}import os\npids = [os.fork() for _ in range(3)]\nimport time; time.sleep(0.3)", grow(70));
     for &confinement in allowed() {
-        for (script, exit) in [
-            (&one, Exit::OutOfMemory),
-            (&many, Exit::OutOfMemory),
-            (&shared, Exit::Code(0)),
-        ] {
+        for (script, exit) in
+            [(&one, Exit::OutOfMemory), (&many, Exit::OutOfMemory), (&shared, Exit::Code(0))]
+        {
             let mut pod = pod(confinement, &["python3", "-c", script]).await;
             pod.spec.limits.memory_bytes = Some(128 << 20);
             let mut process = pod.sandbox.start(&pod.spec, nothing()).await.unwrap();
@@ -160,32 +118,16 @@ async fn limits_hold() {
         pod.spec.limits.processes = 30;
         let mut process = pod.start().await;
         let mut err = String::new();
-        process
-            .stderr
-            .take()
-            .unwrap()
-            .read_to_string(&mut err)
-            .await
-            .unwrap();
+        process.stderr.take().unwrap().read_to_string(&mut err).await.unwrap();
         assert!(err.contains("Cannot fork"), "{err}");
     }
     for &confinement in allowed() {
-        let mut pod = shell(
-            confinement,
-            "ulimit -c; ulimit -n; ulimit -f; ulimit -Hn; head -c 3000 /dev/zero > f",
-        )
-        .await;
-        pod.spec.limits = Limits {
-            open_files: 77,
-            file_bytes: 1024,
-            ..Limits::default()
-        };
+        let mut pod =
+            shell(confinement, "ulimit -c; ulimit -n; ulimit -f; ulimit -Hn; head -c 3000 /dev/zero > f")
+                .await;
+        pod.spec.limits = Limits { open_files: 77, file_bytes: 1024, ..Limits::default() };
         let (exit, out, _) = pod.run().await;
-        assert_eq!(
-            (exit, out.as_str()),
-            (Exit::Code(153), "0\n77\n2\n77\n"),
-            "{confinement:?}"
-        );
+        assert_eq!((exit, out.as_str()), (Exit::Code(153), "0\n77\n2\n77\n"), "{confinement:?}");
         assert_eq!(pod.folder.path().join("work/f").metadata().unwrap().len(), 1024);
     }
 }
@@ -195,21 +137,12 @@ async fn unconfined_is_only_a_cleared_environment_and_limits() {
     let pod = shell(Confinement::Unconfined, "pwd; env | sort | head -1; exit 3").await;
     let (exit, out, _) = pod.run().await;
     let work = pod.folder.path().join("work");
-    assert_eq!(
-        (exit, out),
-        (
-            Exit::Code(3),
-            format!("{0}\nHOME={1}\n", work.display(), pod.spec.env[1].1)
-        )
-    );
+    assert_eq!((exit, out), (Exit::Code(3), format!("{0}\nHOME={1}\n", work.display(), pod.spec.env[1].1)));
     assert!(!pod.sandbox.applied().seccomp && pod.sandbox.describe().contains("UNCONFINED"));
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let script = format!("import socket; socket.create_connection(('127.0.0.1', {port}))");
-    let (exit, _, err) = self::pod(Confinement::Unconfined, &["python3", "-c", &script])
-        .await
-        .run()
-        .await;
+    let (exit, _, err) = self::pod(Confinement::Unconfined, &["python3", "-c", &script]).await.run().await;
     assert_eq!(exit, Exit::Code(0), "{err}");
 }
 
@@ -252,9 +185,6 @@ async fn the_program_and_the_folders_may_lie_where_only_the_gateway_can_go() {
         let mut pod = shell(Confinement::Namespaces, "echo hello > file").await;
         pod.spec.mounts = vec![mount(&private, "work", "/work")];
         assert_eq!(pod.run().await, (Exit::Code(0), String::new(), String::new()));
-        assert_eq!(
-            std::fs::read_to_string(private.path().join("work/file")).unwrap(),
-            "hello\n"
-        );
+        assert_eq!(std::fs::read_to_string(private.path().join("work/file")).unwrap(), "hello\n");
     }
 }

@@ -28,11 +28,7 @@ pub fn job(job: &Job) -> Vec<Cause> {
     if let Some(spec) = &job.spec {
         job_spec(&mut causes, spec, name);
         let template = spec.template.metadata.clone().unwrap_or_default();
-        annotations(
-            &mut causes,
-            "spec.template.annotations",
-            template.annotations.as_ref(),
-        );
+        annotations(&mut causes, "spec.template.annotations", template.annotations.as_ref());
         // The Job's name becomes a label of its pods, so that this is how a long name is refused.
         labels(&mut causes, "spec.template.labels", template.labels.as_ref());
         pod_spec(&mut causes, &spec.template.spec.clone().unwrap_or_default());
@@ -48,45 +44,27 @@ struct Causes {
 
 impl Causes {
     fn invalid(&mut self, field: &str, value: &str, why: &str) {
-        self.push(
-            "FieldValueInvalid",
-            field,
-            format!("Invalid value: {value:?}: {why}"),
-        );
+        self.push("FieldValueInvalid", field, format!("Invalid value: {value:?}: {why}"));
     }
 
     fn number(&mut self, field: &str, value: i64, why: &str) {
-        self.push(
-            "FieldValueInvalid",
-            field,
-            format!("Invalid value: {value}: {why}"),
-        );
+        self.push("FieldValueInvalid", field, format!("Invalid value: {value}: {why}"));
     }
 
     fn required(&mut self, field: &str, why: &str) {
-        let message = if why.is_empty() {
-            "Required value".to_owned()
-        } else {
-            format!("Required value: {why}")
-        };
+        let message =
+            if why.is_empty() { "Required value".to_owned() } else { format!("Required value: {why}") };
         self.push("FieldValueRequired", field, message);
     }
 
     fn unsupported(&mut self, field: &str, value: &str, supported: &[&str]) {
         let list: Vec<String> = supported.iter().map(|word| format!("{word:?}")).collect();
-        let message = format!(
-            "Unsupported value: {value:?}: supported values: {}",
-            list.join(", ")
-        );
+        let message = format!("Unsupported value: {value:?}: supported values: {}", list.join(", "));
         self.push("FieldValueNotSupported", field, message);
     }
 
     fn duplicate(&mut self, field: &str, value: &str) {
-        self.push(
-            "FieldValueDuplicate",
-            field,
-            format!("Duplicate value: {value:?}"),
-        );
+        self.push("FieldValueDuplicate", field, format!("Duplicate value: {value:?}"));
     }
 
     fn not_found(&mut self, field: &str, value: &str) {
@@ -107,11 +85,7 @@ impl Causes {
     }
 
     fn push(&mut self, reason: &'static str, field: &str, message: String) {
-        self.list.push(Cause {
-            reason,
-            field: field.to_owned(),
-            message,
-        });
+        self.list.push(Cause { reason, field: field.to_owned(), message });
     }
 }
 
@@ -120,48 +94,24 @@ fn job_spec(causes: &mut Causes, spec: &JobSpec, name: &str) {
     causes.not_negative("spec.completions", spec.completions.map(i64::from));
     causes.not_negative("spec.backoffLimit", spec.backoff_limit.map(i64::from));
     causes.not_negative("spec.activeDeadlineSeconds", spec.active_deadline_seconds);
-    causes.not_negative(
-        "spec.ttlSecondsAfterFinished",
-        spec.ttl_seconds_after_finished.map(i64::from),
-    );
+    causes.not_negative("spec.ttlSecondsAfterFinished", spec.ttl_seconds_after_finished.map(i64::from));
     if let Some(policy) = spec.pod_replacement_policy.as_deref()
         && !["Failed", "TerminatingOrFailed"].contains(&policy)
     {
-        causes.unsupported(
-            "spec.podReplacementPolicy",
-            policy,
-            &["Failed", "TerminatingOrFailed"],
-        );
+        causes.unsupported("spec.podReplacementPolicy", policy, &["Failed", "TerminatingOrFailed"]);
     }
-    if let Some(mode) = spec
-        .completion_mode
-        .as_deref()
-        .filter(|mode| *mode != "NonIndexed")
-    {
+    if let Some(mode) = spec.completion_mode.as_deref().filter(|mode| *mode != "NonIndexed") {
         causes.unsupported("spec.completionMode", mode, &["NonIndexed"]);
     }
-    let own = spec
-        .template
-        .metadata
-        .as_ref()
-        .and_then(|meta| meta.labels.as_ref());
-    let wanted = spec
-        .selector
-        .as_ref()
-        .and_then(|selector| selector.match_labels.as_ref());
+    let own = spec.template.metadata.as_ref().and_then(|meta| meta.labels.as_ref());
+    let wanted = spec.selector.as_ref().and_then(|selector| selector.match_labels.as_ref());
     let fits = wanted.is_some_and(|wanted| {
-        wanted
-            .iter()
-            .all(|(key, value)| own.is_some_and(|labels| labels.get(key) == Some(value)))
+        wanted.iter().all(|(key, value)| own.is_some_and(|labels| labels.get(key) == Some(value)))
     });
     if spec.manual_selector == Some(false) && !fits {
         causes.invalid("spec.selector", name, "`selector` not auto-generated");
     } else if !fits {
-        causes.invalid(
-            "spec.template.metadata.labels",
-            name,
-            "`selector` does not match template `labels`",
-        );
+        causes.invalid("spec.template.metadata.labels", name, "`selector` does not match template `labels`");
     }
 }
 
@@ -171,19 +121,13 @@ fn pod_spec(causes: &mut Causes, spec: &PodSpec) {
     match spec.restart_policy.as_deref() {
         // Restarting in place is left out: the gateway's Jobs never do.
         Some("Never") => {}
-        other => causes.unsupported(
-            &field("restartPolicy"),
-            other.unwrap_or_default(),
-            &["OnFailure", "Never"],
-        ),
+        other => {
+            causes.unsupported(&field("restartPolicy"), other.unwrap_or_default(), &["OnFailure", "Never"])
+        }
     }
-    causes.not_negative(
-        &field("terminationGracePeriodSeconds"),
-        spec.termination_grace_period_seconds,
-    );
-    if let Some(seconds) = spec
-        .active_deadline_seconds
-        .filter(|seconds| !(1..=i64::from(i32::MAX)).contains(seconds))
+    causes.not_negative(&field("terminationGracePeriodSeconds"), spec.termination_grace_period_seconds);
+    if let Some(seconds) =
+        spec.active_deadline_seconds.filter(|seconds| !(1..=i64::from(i32::MAX)).contains(seconds))
     {
         causes.number(
             &field("activeDeadlineSeconds"),
@@ -191,10 +135,8 @@ fn pod_spec(causes: &mut Causes, spec: &PodSpec) {
             "must be between 1 and 2147483647, inclusive",
         );
     }
-    if let Some(account) = spec
-        .service_account_name
-        .as_deref()
-        .filter(|name| !name.is_empty() && !is_subdomain(name))
+    if let Some(account) =
+        spec.service_account_name.as_deref().filter(|name| !name.is_empty() && !is_subdomain(name))
     {
         causes.invalid(&field("serviceAccountName"), account, names::SUBDOMAIN);
     }
@@ -204,11 +146,7 @@ fn pod_spec(causes: &mut Causes, spec: &PodSpec) {
     if let Some(context) = &spec.security_context {
         security_context(causes, &field("securityContext"), context);
     }
-    let volumes = volumes(
-        causes,
-        &field("volumes"),
-        spec.volumes.as_deref().unwrap_or_default(),
-    );
+    let volumes = volumes(causes, &field("volumes"), spec.volumes.as_deref().unwrap_or_default());
     if spec.containers.is_empty() {
         causes.required(&field("containers"), "");
     }
@@ -220,13 +158,7 @@ fn pod_spec(causes: &mut Causes, spec: &PodSpec) {
         &volumes,
         &mut names,
     );
-    containers(
-        causes,
-        &field("containers"),
-        &spec.containers,
-        &volumes,
-        &mut names,
-    );
+    containers(causes, &field("containers"), &spec.containers, &volumes, &mut names);
 }
 
 fn security_context(causes: &mut Causes, field: &str, context: &PodSecurityContext) {
@@ -234,10 +166,8 @@ fn security_context(causes: &mut Causes, field: &str, context: &PodSecurityConte
     causes.id(&format!("{field}.runAsGroup"), context.run_as_group);
     causes.id(&format!("{field}.fsGroup"), context.fs_group);
     let policies = ["OnRootMismatch", "Always"];
-    if let Some(policy) = context
-        .fs_group_change_policy
-        .as_deref()
-        .filter(|policy| !policies.contains(policy))
+    if let Some(policy) =
+        context.fs_group_change_policy.as_deref().filter(|policy| !policies.contains(policy))
     {
         causes.unsupported(&format!("{field}.fsGroupChangePolicy"), policy, &policies);
     }
@@ -263,17 +193,9 @@ fn volumes<'a>(causes: &mut Causes, field: &str, volumes: &'a [Volume]) -> BTree
         } else if !names.insert(volume.name.as_str()) {
             causes.duplicate(&own, &volume.name);
         }
-        let medium = volume
-            .empty_dir
-            .as_ref()
-            .and_then(|dir| dir.medium.as_deref())
-            .unwrap_or_default();
+        let medium = volume.empty_dir.as_ref().and_then(|dir| dir.medium.as_deref()).unwrap_or_default();
         if !matches!(medium, "" | "Memory") && !medium.starts_with("HugePages") {
-            causes.unsupported(
-                &format!("{field}[{index}].emptyDir.medium"),
-                medium,
-                &["", "Memory"],
-            );
+            causes.unsupported(&format!("{field}[{index}].emptyDir.medium"), medium, &["", "Memory"]);
         }
     }
     names

@@ -108,7 +108,7 @@ proptest! {
         prop_assert!(pod["terminationGracePeriodSeconds"].as_u64().unwrap() <= 5);
         let timeout = job.timeout_s.filter(|seconds| *seconds > 0).unwrap_or(60);
         for deadline in [&pod["activeDeadlineSeconds"], &manifest["spec"]["activeDeadlineSeconds"]] {
-            prop_assert_eq!(deadline.as_u64(), Some(timeout + 180));
+            prop_assert_eq!(deadline.as_u64(), Some(timeout + 420));
         }
         for id in ["runAsUser", "runAsGroup", "fsGroup"] {
             prop_assert_eq!(&pod["securityContext"][id], &json!(65532));

@@ -30,34 +30,19 @@ pub fn containers(
         if image.is_empty() {
             causes.required(&own("image"), "");
         } else if image.trim() != image {
-            causes.invalid(
-                &own("image"),
-                image,
-                "must not have leading or trailing whitespace",
-            );
+            causes.invalid(&own("image"), image, "must not have leading or trailing whitespace");
         }
         let policies = ["Always", "IfNotPresent", "Never"];
-        if let Some(policy) = container
-            .image_pull_policy
-            .as_deref()
-            .filter(|policy| !policies.contains(policy))
+        if let Some(policy) =
+            container.image_pull_policy.as_deref().filter(|policy| !policies.contains(policy))
         {
             causes.unsupported(&own("imagePullPolicy"), policy, &policies);
         }
-        if let Some(policy) = container
-            .restart_policy
-            .as_deref()
-            .filter(|policy| *policy != "Always")
-        {
+        if let Some(policy) = container.restart_policy.as_deref().filter(|policy| *policy != "Always") {
             causes.unsupported(&own("restartPolicy"), policy, &["Always"]);
         }
         environment(causes, &own("env"), container);
-        mounts(
-            causes,
-            &own("volumeMounts"),
-            container.volume_mounts.as_deref().unwrap_or_default(),
-            volumes,
-        );
+        mounts(causes, &own("volumeMounts"), container.volume_mounts.as_deref().unwrap_or_default(), volumes);
         if let Some(resources) = &container.resources {
             check_resources(causes, &own("resources"), resources);
         }
