@@ -35,14 +35,15 @@ fn a_session_from_the_handshake_to_the_end_of_input() {
 
     let tools = session.request("tools/list", json!({}));
     let tools = tools["result"]["tools"].as_array().unwrap();
-    assert_eq!(tools.len(), 1);
-    assert_eq!(tools[0]["name"], json!("run_job"));
-    assert!(
-        tools[0]["description"].as_str().unwrap().contains("busybox:1.36"),
-        "{}",
-        tools[0]["description"]
-    );
-    assert_eq!(tools[0]["inputSchema"]["additionalProperties"], json!(false));
+    let names: Vec<&str> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["describe_resource", "list_events", "list_pods", "pod_logs", "run_job"]);
+    let run_job = tools.last().unwrap();
+    let description = run_job["description"].as_str().unwrap();
+    assert!(description.contains("busybox:1.36"), "{description}");
+    for tool in tools {
+        assert_eq!(tool["inputSchema"]["additionalProperties"], json!(false));
+        assert_eq!(tool["annotations"]["readOnlyHint"], json!(tool["name"] != "run_job"), "{tool}");
+    }
 
     let result = session.run_job(json!({
         "image": "busybox", "command": ["sh", "-c", "echo hello; echo data > out.txt"],
@@ -250,7 +251,7 @@ fn without_a_cluster_the_handshake_works_and_a_call_says_what_is_missing() {
     let arguments = ["--allowed-images", "busybox:1.36", "--kubeconfig", missing.to_str().unwrap()];
     let mut session = Session::start(home.path(), &arguments);
     session.initialize("2025-06-18");
-    assert_eq!(session.request("tools/list", json!({}))["result"]["tools"][0]["name"], json!("run_job"));
+    assert!(session.request("tools/list", json!({}))["result"]["tools"].is_array());
     let result = session.run_job(json!({ "image": "busybox", "command": ["true"] }));
     assert_eq!(result["status"], json!("error"), "{result}");
     assert_eq!(result["reason"], json!("apiserver_unavailable"));
