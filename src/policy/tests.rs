@@ -1,5 +1,9 @@
 //! The stage as a whole: real calls, and each way in which an evaluation can fail.
 
+mod hostile_text;
+mod kubectl_rows;
+pub(crate) mod reads;
+
 use std::thread;
 
 use serde_json::{Value, json};

@@ -130,3 +130,6 @@ impl Field {
         value.ok_or_else(|| FieldSelectorError::Value { field: self.as_str(), value: quote(text), expected })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -263,3 +263,6 @@ fn is_part(text: &str) -> bool {
         && edge(text.bytes().next())
         && edge(text.bytes().next_back())
 }
+
+#[cfg(test)]
+mod tests;
