@@ -44,6 +44,7 @@ fn a_session_from_the_handshake_to_the_end_of_input() {
     );
     for tool in tools {
         assert_eq!(tool["inputSchema"]["additionalProperties"], json!(false));
+        assert_eq!(tool["annotations"]["readOnlyHint"], json!(tool["name"] != "run_job"), "{tool}");
         // What the descriptions leave open is filled in.
         assert!(!tool["description"].as_str().unwrap().contains(['{', '}']), "{tool}");
     }
