@@ -13,7 +13,7 @@ use crate::executor::{
     Access, Cluster, ClusterSource, Executor, JobExecutor, JobLimits, KubectlExecutor, PrivateHome,
     ReadLimits, ReadSource, ReadTools,
 };
-use crate::pipeline::Gateway;
+use crate::pipeline::{Gateway, Judge};
 use crate::plan::{JobSettings, KubectlSettings, Settings};
 use crate::policy::{BundleSource, Overlay, Policy};
 use crate::schema::Catalogue;
@@ -40,11 +40,12 @@ impl App {
     /// handshake and the list of tools work without one, and each call says what is wrong.
     pub async fn start(config: Config) -> anyhow::Result<Self> {
         let catalogue = Catalogue::load()?;
-        let embedded = start_embedded(&config).await?;
         let policy = Arc::new(load_policy(&config)?);
+        let embedded = start_embedded(&config).await?;
         let audit = start_audit(&config)?;
         let mut notices = vec![format!("audit records go to {}", audit.location())];
         notices.extend(embedded.as_ref().map(Embedded::notice));
+        notices.extend(cluster_notice(&config));
         if policy.images_for(&[]).listing().is_empty() {
             notices.push(
                 "no image may run: list some in MCP_K8S_ALLOWED_IMAGES, --allowed-images or the policy's data.yaml"
@@ -61,7 +62,8 @@ impl App {
             JobExecutor::new(cluster, limits),
             KubectlExecutor::new(tools, read_limits(&config)),
         );
-        let gateway = Arc::new(Gateway::new(catalogue, settings, policy, audit, executor));
+        let judge = Judge::new(catalogue, settings, policy);
+        let gateway = Arc::new(Gateway::new(judge, audit, executor));
         Ok(Self { gateway, embedded, notices })
     }
 
@@ -90,12 +92,33 @@ impl App {
         }
     }
 
-    /// The catalogue, and the policy that says what may be used, without starting anything.
+    /// The stages that judge a call, without a cluster or an audit log.
     ///
     /// # Errors
     /// A bundle or catalogue that cannot be loaded.
-    pub fn catalogue(config: &Config) -> anyhow::Result<(Catalogue, Policy)> {
-        Ok((Catalogue::load()?, load_policy(config)?))
+    pub fn judge(config: &Config) -> anyhow::Result<Judge> {
+        let policy = load_policy(config)?;
+        let tools = read_tools(config, None)?;
+        let settings =
+            Settings { jobs: job_settings(config, &policy), kubectl: kubectl_settings(config, &tools) };
+        Ok(Judge::new(Catalogue::load()?, settings, Arc::new(policy)))
+    }
+}
+
+/// What is odd about the choice of a cluster. Nothing here keeps the program from starting: each call tells.
+fn cluster_notice(config: &Config) -> Option<String> {
+    match &config.cluster {
+        ClusterChoice::Embedded { .. } => config.kubeconfig_is_set.then(|| {
+            "a kubeconfig is set and not used for jobs, since the embedded cluster is asked for".to_owned()
+        }),
+        ClusterChoice::Kubeconfig { path, .. } => std::fs::File::open(path).err().map(|error| {
+            format!("no job can run: the kubeconfig `{}` cannot be read: {error}", path.display())
+        }),
+        ClusterChoice::InCluster => (!config.in_a_pod).then(|| {
+            "no job can run: this is not a pod of a cluster, and no kubeconfig is named \
+             (MCP_K8S_KUBECONFIG, --kubeconfig); --embedded needs none"
+                .to_owned()
+        }),
     }
 }
 
@@ -111,18 +134,18 @@ fn load_policy(config: &Config) -> anyhow::Result<Policy> {
         Some(directory) => BundleSource::Directory(directory.clone()),
         None => BundleSource::BuiltIn,
     };
+    // The embedded cluster lists its own images and namespaces, but never widens somebody's own bundle.
+    let trying_out = matches!(config.cluster, ClusterChoice::Embedded { .. }) && config.policies.is_none();
     let overlay = Overlay {
         images: config.allowed_images.clone(),
-        extra_images: match config.cluster {
-            ClusterChoice::Embedded { .. } => Embedded::images(),
-            ClusterChoice::Kubeconfig { .. } | ClusterChoice::InCluster => Vec::new(),
-        },
+        extra_images: if trying_out { Embedded::images() } else { Vec::new() },
         job_namespaces: config.namespace_is_set.then(|| vec![config.namespace.clone()]),
         max_timeout_s: Some(config.max_timeout_s),
         read_namespaces: config.reads.allow_namespaces.clone(),
-        extra_read_namespaces: match config.cluster {
-            ClusterChoice::Embedded { .. } => vec![config.namespace.clone(), "default".to_owned()],
-            ClusterChoice::Kubeconfig { .. } | ClusterChoice::InCluster => Vec::new(),
+        extra_read_namespaces: if trying_out {
+            vec![config.namespace.clone(), "default".to_owned()]
+        } else {
+            Vec::new()
         },
     };
     let policy = Policy::load(&source, &overlay).context("the policy cannot be used")?;

@@ -78,7 +78,7 @@ enum PolicyCommand {
     Test {
         /// The bundle; the compiled-in one when absent.
         #[arg(long, env = "KUBEPERMIT_POLICIES", value_name = "DIR")]
-        policies: Option<PathBuf>,
+        policies: Option<String>,
     },
 }
 
@@ -96,7 +96,9 @@ impl Cli {
             }
             Some(Command::Tools(options)) => tools::run(&options).await,
             Some(Command::Policy(PolicyCommand::Init { directory })) => policy::init(&directory),
-            Some(Command::Policy(PolicyCommand::Test { policies })) => policy::test(policies),
+            Some(Command::Policy(PolicyCommand::Test { policies })) => {
+                policy::test(policies.filter(|path| !path.is_empty()).map(PathBuf::from))
+            }
         }
     }
 }

@@ -68,6 +68,10 @@ pub struct Typed {
 pub struct Config {
     /// Which cluster.
     pub cluster: ClusterChoice,
+    /// A kubeconfig for jobs was named, also where another cluster is used.
+    pub kubeconfig_is_set: bool,
+    /// This runs in a pod: the cluster says where its API server is.
+    pub in_a_pod: bool,
     /// Namespace of the Jobs, and whether somebody set it (then it replaces the policy's list).
     pub namespace: String,
     /// The operator set the namespace.
@@ -154,8 +158,10 @@ impl Config {
     pub fn read(typed: &Typed, environment: &Environment) -> Result<Self, ConfigErrors> {
         let mut reader = Reader::new(typed);
         let namespace = reader.text(Setting::Namespace);
-        let default_timeout_s = reader.whole(Setting::DefaultTimeoutS, defaults::DEFAULT_TIMEOUT_S, 1);
         let max_timeout_s = reader.whole(Setting::MaxTimeoutS, defaults::MAX_TIMEOUT_S, 1);
+        // Nobody asked for the default, so a lower ceiling is no mistake.
+        let unset = defaults::DEFAULT_TIMEOUT_S.min(max_timeout_s);
+        let default_timeout_s = reader.whole(Setting::DefaultTimeoutS, unset, 1);
         if default_timeout_s > max_timeout_s {
             reader.fault(
                 Setting::DefaultTimeoutS,
@@ -167,6 +173,8 @@ impl Config {
         let audit = reader.text(Setting::Audit);
         let reads = ReadConfig::read(&mut reader, kubeconfig.as_deref(), context.clone(), environment);
         let config = Self {
+            kubeconfig_is_set: kubeconfig.is_some(),
+            in_a_pod: environment.service.is_some(),
             cluster: cluster(typed, kubeconfig, context),
             namespace_is_set: namespace.is_some(),
             namespace: reader.label(Setting::Namespace, namespace, defaults::NAMESPACE),
@@ -214,6 +222,13 @@ fn cluster(typed: &Typed, kubeconfig: Option<PathBuf>, context: Option<String>) 
 fn audit_choice(reader: &mut Reader<'_>, typed: Option<String>, environment: &Environment) -> AuditChoice {
     match typed.as_deref() {
         Some("stderr") => AuditChoice::Stderr,
+        Some(name @ ("-" | "stdout")) => {
+            reader.fault(
+                Setting::Audit,
+                &format!("`{name}`: standard output is the protocol's; name a file, a directory or `stderr`"),
+            );
+            AuditChoice::Stderr
+        }
         Some(path) => AuditChoice::Path(PathBuf::from(path)),
         None => match environment.state_directory() {
             Some(directory) => AuditChoice::StateDirectory(directory.join("kubepermit").join("audit")),
@@ -273,10 +288,11 @@ impl Environment {
     }
 }
 
-/// `MCP_K8S_*` variables of the reference server that are set and that this version does not act on.
+/// What to say of `MCP_K8S_*` and `KUBEPERMIT_*` variables that are set and change nothing: misspelt ones, and those
+/// of the reference server that this version does not act on.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the environment")]
-pub fn variables_without_effect() -> Vec<&'static str> {
+pub fn variables_without_effect() -> Vec<String> {
     const LATER: [&str; 8] = [
         "MCP_K8S_ADDR",
         "MCP_K8S_MAX_CONCURRENT",
@@ -287,7 +303,25 @@ pub fn variables_without_effect() -> Vec<&'static str> {
         "MCP_K8S_JOB_EXTRA_ENV",
         "MCP_K8S_AUTH_TOKEN",
     ];
-    LATER.into_iter().filter(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty())).collect()
+    let known = |name: &str| {
+        ["KUBEPERMIT_CONFIG", "KUBEPERMIT_LOG"].contains(&name)
+            || Setting::ALL.into_iter().any(|setting| setting.variable() == name)
+    };
+    let set = std::env::vars_os().filter(|(_, value)| !value.is_empty());
+    let names = set.filter_map(|(name, _)| name.into_string().ok());
+    let ours = names.filter(|name| name.starts_with("MCP_K8S_") || name.starts_with("KUBEPERMIT_"));
+    let mut said: Vec<String> = ours
+        .filter(|name| !known(name))
+        .map(|name| {
+            if LATER.contains(&name.as_str()) {
+                format!("{name} is set, but this version does not act on it")
+            } else {
+                format!("{name} is set, but there is no such setting")
+            }
+        })
+        .collect();
+    said.sort();
+    said
 }
 
 /// How long one policy decision may take before it is a denial.

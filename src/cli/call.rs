@@ -5,7 +5,6 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
@@ -13,6 +12,7 @@ use crate::caller::Caller;
 use crate::cli::terminal::{self, ProgressLine};
 use crate::cli::{GatewayOptions, exit};
 use crate::executor::Status;
+use crate::output::clean;
 use crate::pipeline::{Preview, Request};
 use crate::plan::Plan;
 use crate::refusal::Reason;
@@ -32,38 +32,27 @@ pub(super) async fn run(
     telemetry::start(options.log()).map_err(anyhow::Error::msg)?;
     let (arguments, fault) = read(arguments)?;
     let config = config::Config::read(&options.typed(), &config::Environment::read())?;
+    let request = Request { caller: Caller::at_command_line(), tool: tool.to_owned(), arguments, fault };
+    if dry_run {
+        return show_preview(&App::judge(&config)?.preview(&request).await).map(ExitCode::from);
+    }
     let app = App::start(config).await?;
     for notice in app.notices() {
         tracing::info!("{notice}");
     }
+    let line = ProgressLine::new();
     let cancelled = CancellationToken::new();
-    let mut request = Request {
-        caller: Caller::at_command_line(),
-        tool: tool.to_owned(),
-        arguments,
-        fault,
-        progress: None,
-        cancelled: cancelled.clone(),
+    let gateway = app.gateway();
+    let call = gateway.call(request, Box::new(move |step| line.show(step.as_str())), cancelled.clone());
+    tokio::pin!(call);
+    let reply = loop {
+        tokio::select! {
+            reply = &mut call => break reply,
+            () = shutdown::requested(), if !cancelled.is_cancelled() => cancelled.cancel(),
+        }
     };
-    let code = if dry_run {
-        show_preview(&app.gateway().preview(request).await)?
-    } else {
-        let line = ProgressLine::new();
-        let (sender, mut receiver) = mpsc::channel(16);
-        request.progress = Some(sender);
-        let gateway = app.gateway();
-        let call = gateway.call(request);
-        tokio::pin!(call);
-        let reply = loop {
-            tokio::select! {
-                reply = &mut call => break reply,
-                Some(progress) = receiver.recv() => line.show(progress.as_str()),
-                () = shutdown::requested(), if !cancelled.is_cancelled() => cancelled.cancel(),
-            }
-        };
-        line.clear();
-        show_reply(&reply)?
-    };
+    line.clear();
+    let code = show_reply(&reply)?;
     app.stop().await;
     Ok(ExitCode::from(code))
 }
@@ -125,7 +114,9 @@ fn text(reply: &Reply) -> String {
     if let Some(text) = reply.text() {
         return text.trim_end_matches('\n').to_owned();
     }
-    let Reply::Job { id, image, outcome } = reply else { return reply.error_text().unwrap_or_default() };
+    let Reply::Job { id, image, outcome } = reply else {
+        return printable(&reply.error_text().unwrap_or_default());
+    };
     let mut lines = Vec::new();
     if outcome.truncated.output {
         lines.push(format!("[{} bytes of output before this were dropped]", outcome.omitted_bytes));
@@ -145,7 +136,7 @@ fn text(reply: &Reply) -> String {
         lines.push(printable(&outcome.message));
     }
     for artifact in &outcome.artifacts {
-        let name = printable(&artifact.name);
+        let name = printable_name(&artifact.name);
         match std::str::from_utf8(&artifact.content) {
             Ok(content) if content.len() <= 200 && !content.trim_end().contains('\n') => {
                 lines.push(format!(
@@ -164,10 +155,14 @@ fn text(reply: &Reply) -> String {
     lines.join("\n")
 }
 
-/// A stranger's text, fit for a terminal: control characters other than line breaks and tabs are shown, not
-/// obeyed.
+/// A stranger's text, fit for a terminal.
 fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect()
+    clean(text).text
+}
+
+/// The same on one line, for a name.
+fn printable_name(name: &str) -> String {
+    printable(name).replace('\n', "\\n").replace('\t', "\\t")
 }
 
 fn show_preview(preview: &Preview) -> anyhow::Result<u8> {

@@ -8,6 +8,9 @@ use clap::Args;
 
 use crate::config::{Setting, Typed};
 
+/// What is logged unless somebody says otherwise.
+const DEFAULT_LOG: &str = "warn,kubepermit=info";
+
 /// Settings of the gateway. The `MCP_K8S_*` variables are those of the reference server.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Cluster")]
@@ -93,13 +96,13 @@ pub struct GatewayOptions {
     transport: Option<String>,
     /// YAML file of settings, below flags and variables; its keys are the flags' names with `_` for `-`.
     #[arg(long, env = "KUBEPERMIT_CONFIG", value_name = "FILE", help_heading = "Program")]
-    config: Option<PathBuf>,
+    config: Option<String>,
     /// What to log on standard error (`error`, `warn`, `info`, `debug`, or tracing's filter syntax).
     #[arg(
         long,
         env = "KUBEPERMIT_LOG",
         value_name = "FILTER",
-        default_value = "warn,kubepermit=info",
+        default_value = DEFAULT_LOG,
         help_heading = "Program"
     )]
     log: String,
@@ -109,7 +112,7 @@ impl GatewayOptions {
     /// What to log.
     #[must_use]
     pub fn log(&self) -> &str {
-        &self.log
+        if self.log.is_empty() { DEFAULT_LOG } else { &self.log }
     }
 
     /// What was typed. Taken apart whole, so that a new option cannot be forgotten.
@@ -168,7 +171,7 @@ impl GatewayOptions {
         ];
         Typed {
             values: values.into_iter().filter_map(|(setting, value)| Some((setting, value?))).collect(),
-            file: config,
+            file: config.filter(|path| !path.is_empty()).map(PathBuf::from),
             embedded,
             embedded_unconfined,
             audit_commands,

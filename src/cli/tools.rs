@@ -11,12 +11,7 @@ use crate::{config, telemetry, transport};
 pub(super) async fn run(options: &GatewayOptions) -> anyhow::Result<ExitCode> {
     telemetry::start(options.log()).map_err(anyhow::Error::msg)?;
     let config = config::Config::read(&options.typed(), &config::Environment::read())?;
-    let (catalogue, policy) = App::catalogue(&config)?;
-    let usable = transport::Usable {
-        images: policy.images_for(&[]).listing(),
-        namespaces: policy.readable_namespaces(&[]),
-    };
-    let tools = serde_json::to_value(transport::listing(&catalogue, &usable))?;
+    let tools = serde_json::to_value(transport::listing(&App::judge(&config)?, &[]))?;
     if terminal::person_reads() {
         for tool in tools.as_array().into_iter().flatten() {
             terminal::print(&text(tool))?;

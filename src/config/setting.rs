@@ -129,6 +129,31 @@ impl Setting {
         }
     }
 
+    /// Whether the value is a path, of which `stderr` is none.
+    #[must_use]
+    pub fn is_path(self, value: &str) -> bool {
+        match self {
+            Self::Kubeconfig | Self::ReadKubeconfig | Self::Policies | Self::Kubectl => true,
+            Self::Audit => value != "stderr",
+            Self::Transport
+            | Self::Namespace
+            | Self::DefaultTimeoutS
+            | Self::MaxTimeoutS
+            | Self::MaxOutputBytes
+            | Self::MaxArtifactBytes
+            | Self::DefaultCpu
+            | Self::DefaultMemory
+            | Self::AllowedImages
+            | Self::SidecarImage
+            | Self::Context
+            | Self::Instance
+            | Self::AllowNamespaces
+            | Self::MaxOutput
+            | Self::ReadTimeoutS
+            | Self::MaxReads => false,
+        }
+    }
+
     /// Set but empty means "nothing" here; for every other setting it means "not set", as for the reference
     /// server, whose published client configurations set all variables.
     #[must_use]

@@ -78,18 +78,36 @@ pub(super) fn shown(text: &str) -> String {
     if clean.len() < text.len() { format!("{clean}…") } else { clean }
 }
 
-/// Why the params of a method that exists cannot be read.
-pub(super) fn bad_params(method: &str, params: Option<Value>) -> String {
-    let cause = match method {
-        "tools/call" => {
-            serde_json::from_value::<rmcp::model::CallToolRequestParams>(params.unwrap_or_default())
-                .err()
-                .map(|error| error.to_string())
-        }
-        _ => None,
+/// Why the params of a method that exists cannot be read. Never quotes them: they may hold secrets, and rmcp logs
+/// the answer.
+pub(super) fn bad_params(method: &str, params: Option<&Value>) -> String {
+    let kind = |value: &Value| match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
     };
-    match cause {
-        Some(cause) => format!("the params of {method} cannot be read: {cause}"),
-        None => format!("the params of {method} cannot be read"),
-    }
+    let cause = match params {
+        None => "they are missing".to_owned(),
+        Some(Value::Object(params)) if method == "tools/call" => {
+            match (params.get("name"), params.get("arguments")) {
+                (None, _) => "`name` is missing; it names the tool".to_owned(),
+                (Some(Value::String(_)), Some(arguments)) if !arguments.is_object() => {
+                    format!(
+                        "`arguments` has to be an object, and is {}; send JSON, not text",
+                        kind(arguments)
+                    )
+                }
+                (Some(Value::String(_)), _) => {
+                    "a member beside `name` and `arguments` has another form".to_owned()
+                }
+                (Some(name), _) => format!("`name` has to be a string, and is {}", kind(name)),
+            }
+        }
+        Some(Value::Object(_)) => "a member has another form".to_owned(),
+        Some(other) => format!("they have to be an object, and are {}", kind(other)),
+    };
+    format!("the params of {method} cannot be read: {cause}")
 }
