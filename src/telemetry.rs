@@ -4,8 +4,9 @@ use std::io::{self, Stderr, Write};
 
 use tracing_subscriber::EnvFilter;
 
-/// These log messages with their content, or transport faults that the call tells better.
-const QUIET: &str = "rmcp=error,kube=warn,kube_client=off,hyper=warn,tower=warn";
+/// These log messages with their content, or transport faults that the call tells better. A target counts as a
+/// prefix, so `kube=` would name this program too.
+const QUIET: &str = "rmcp=error,kube_runtime=warn,kube_client=off,hyper=warn,tower=warn";
 
 /// Starts logging. `filter` is in `tracing`'s syntax (`info`, `kubepermit=debug`).
 ///
