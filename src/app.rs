@@ -52,6 +52,13 @@ impl App {
                     .to_owned(),
             );
         }
+        if policy.readable_namespaces(&[]).is_empty() {
+            notices.push(
+                "no namespace may be read: list some in KUBEPERMIT_ALLOW_NAMESPACES, --allow-namespaces or the \
+                 policy's data.yaml"
+                    .to_owned(),
+            );
+        }
         let cluster = Arc::new(Cluster::new(source(&config, embedded.as_ref())));
         let limits = JobLimits::new(config.max_output_bytes, config.max_artifact_bytes);
         let tools = read_tools(&config, embedded.as_ref())?;

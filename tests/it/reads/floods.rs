@@ -104,7 +104,7 @@ esac"#,
     assert!(is_error && message.contains("[kubectl.not_found]") && message.len() < 1000, "{message:.200}");
     let grown = peak_memory(&session) - before;
     eprintln!("floods took {grown} kB more than a first read");
-    assert!(grown < 200 * 1024, "{grown} kB");
+    assert!(grown < 64 * 1024, "{grown} kB");
 }
 
 #[test]

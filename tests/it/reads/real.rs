@@ -118,3 +118,44 @@ fn a_newer_kubectl_reads_the_embedded_cluster() {
         None => eprintln!("skipped: tests/clients/newer_kubectl.sh has not been run"),
     }
 }
+
+/// What each kubectl says of a cluster that it cannot use.
+fn fails_with_a_code(kubectl: &Path) {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("kubeconfig");
+    let exec = "{exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: aws}}";
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = format!("http://{}", listener.local_addr().unwrap());
+    for (server, user, code) in [
+        ("http://127.0.0.1:1", "{}", "kubectl.unreachable"),
+        (silent.as_str(), "{}", "kubectl.unreachable"),
+        ("https://127.0.0.1:1", exec, "kubectl.credential_plugin"),
+        ("https://127.0.0.1:1", "{auth-provider: {name: gcp}}", "kubectl.credential_plugin"),
+        ("https://127.0.0.1:1", "{tokenFile: /nonexistent}", "kubectl."),
+    ] {
+        let config = format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: a\n\
+             contexts: [{{name: a, context: {{cluster: c, user: u}}}}]\n\
+             clusters: [{{name: c, cluster: {{server: '{server}'}}}}]\nusers: [{{name: u, user: {user}}}]\n"
+        );
+        std::fs::write(&path, config).unwrap();
+        let mut command = kubepermit(home.path());
+        command.args(["serve", "--allow-namespaces", "dev", "--kubectl", kubectl.to_str().unwrap()]);
+        command.args(["--read-kubeconfig", path.to_str().unwrap(), "--read-timeout-s", "3"]);
+        let mut session = Session::spawn(command);
+        session.initialize("2025-11-25");
+        let (is_error, message) = text(&session.call("list_pods", json!({ "namespace": "dev" })));
+        assert!(
+            is_error && (message.contains(&format!("[{code}")) || message.contains("[kubectl.timeout]")),
+            "{user}: {message}"
+        );
+        assert!(!message.contains("127.0.0.1") && !message.contains("memcache"), "{message}");
+    }
+}
+
+#[test]
+fn real_failures_have_codes() {
+    for kubectl in installed().into_iter().chain(newer()) {
+        fails_with_a_code(&kubectl);
+    }
+}

@@ -112,3 +112,21 @@ fn without_any_the_kubeconfig_leads_nowhere() {
         );
     }
 }
+
+#[test]
+fn in_a_pod_the_token_stays_in_its_file() {
+    let home = PrivateHome::new().unwrap();
+    let access = Access::in_cluster("[fd00::1]:443", None, &home).unwrap();
+    let path = Path::new(&access.kubeconfig);
+    assert_eq!(std::fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
+    let document: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    assert_eq!(document["current-context"], access.context);
+    // The places that the Kubernetes documentation names.
+    let folder = "/var/run/secrets/kubernetes.io/serviceaccount";
+    let cluster = serde_json::json!({
+        "server": "https://[fd00::1]:443", "certificate-authority": format!("{folder}/ca.crt"),
+    });
+    assert_eq!(document["clusters"][0]["cluster"], cluster);
+    let user = serde_json::json!({ "tokenFile": format!("{folder}/token") });
+    assert_eq!(document["users"][0]["user"], user);
+}

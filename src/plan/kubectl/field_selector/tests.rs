@@ -101,5 +101,6 @@ fn a_fault_names_what_may_stand_there() {
         "has `CrashLoopBackOff` for status.phase, which can be `Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`"
     );
     assert!(of("status.hostIP=1").contains("`status.podIP`"), "{}", of("status.hostIP=1"));
+    assert_eq!(of("status.phase=Running,"), "has an empty term");
     assert_eq!(of("a"), "has the term `a`, which is not FIELD=VALUE or FIELD!=VALUE");
 }
