@@ -82,10 +82,14 @@ fn every_fault_is_reported_at_once_and_named() {
 }
 
 #[test]
-fn a_default_above_the_ceiling_is_a_fault() {
-    let faults = Config::read(&typed(&[(Setting::MaxTimeoutS, "30")]), &home()).unwrap_err();
+fn a_default_above_the_ceiling_is_a_fault_of_whoever_set_it() {
+    let set = [(Setting::MaxTimeoutS, "30"), (Setting::DefaultTimeoutS, "31")];
+    let faults = Config::read(&typed(&set), &home()).unwrap_err();
     assert_eq!(faults.0.len(), 1);
     assert!(faults.0[0].contains("MCP_K8S_DEFAULT_TIMEOUT_S"), "{faults}");
+    // Nobody asked for the default of 60.
+    let config = Config::read(&typed(&[(Setting::MaxTimeoutS, "30")]), &home()).unwrap();
+    assert_eq!(config.default_timeout_s, 30);
 }
 
 #[test]
