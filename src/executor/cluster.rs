@@ -127,7 +127,10 @@ impl Cluster {
         let client = timeout(BUILD_DEADLINE, making)
             .await
             .map_err(|_| ClusterError::PluginTimeout { described: described() })?
-            .map_err(|_| ClusterError::Interrupted)?
+            .map_err(|error| match error.is_panic() {
+                true => ClusterError::Client { described: described(), cause: Fault::no_header() },
+                false => ClusterError::Interrupted,
+            })?
             .map_err(|error| ClusterError::Client { described: described(), cause: Fault::of(&error) })?;
         *slot = Some(client.clone());
         Ok(client)
@@ -283,6 +286,9 @@ mod tests {
     #[tokio::test]
     async fn no_secret_of_a_configuration_is_told() {
         const CANARY_BASE64: &str = "Q0FOQVJZ";
+        // The same again as the body of a PEM certificate.
+        const PEM: &str =
+            "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tClEwRk9RVkpaCi0tLS0tRU5EIENFUlRJRklDQVRFLS0tLS0K";
         let server = "server: 'https://127.0.0.1:1'";
         let table = [
             (
@@ -308,7 +314,10 @@ mod tests {
                 with(&format!("{server}, certificate-authority-data: '%CANARY%'"), ""),
                 "`certificate-authority-data` is not base64",
             ),
-            (with(&format!("{server}, certificate-authority-data: {CANARY_BASE64}"), ""), "FILE"),
+            (
+                with(&format!("{server}, certificate-authority-data: {PEM}"), ""),
+                "certificate authority's certificates cannot be used",
+            ),
             (
                 with(&format!("{server}, certificate-authority: /CANARY"), ""),
                 "`certificate-authority` names cannot be read",

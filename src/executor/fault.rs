@@ -38,6 +38,11 @@ impl Fault {
         Self::from("no answer in time")
     }
 
+    /// A static token or password that cannot be sent: kube panics over it, and over nothing else here.
+    pub(crate) fn no_header() -> Self {
+        Self::from(NO_HEADER)
+    }
+
     /// Of a file that is not a usable kubeconfig. Not even the paths in it are named: where a path should
     /// stand, a key may have been pasted.
     pub(crate) fn of_kubeconfig(error: &KubeconfigError) -> Self {
@@ -183,9 +188,7 @@ impl Fault {
     /// A plugin's command line and output stay out: both may hold credentials.
     fn of_credentials(error: &AuthError) -> Self {
         Self(match error {
-            AuthError::InvalidBasicAuth(_) | AuthError::InvalidBearerToken(_) => {
-                "the token or password has characters that no header may hold".to_owned()
-            }
+            AuthError::InvalidBasicAuth(_) | AuthError::InvalidBearerToken(_) => NO_HEADER.to_owned(),
             AuthError::UnrefreshableTokenResponse => "the credentials cannot be renewed".to_owned(),
             AuthError::ExecPluginFailed => "the credential plugin's answer has no `status`".to_owned(),
             AuthError::MalformedTokenExpirationDate(_) => {
@@ -287,6 +290,8 @@ const CONNECTION: [(&str, &str); 15] = [
     ("proxy authorization required", "the proxy wants other credentials"),
     ("tunnel error: unsuccessful", "the proxy does not connect to the server"),
 ];
+
+const NO_HEADER: &str = "the token or password has characters that no header may hold";
 
 const UNKNOWN_CONNECTION: &str = "the connection failed";
 
