@@ -18,6 +18,7 @@ mod cluster;
 mod collect;
 mod dispatch;
 mod exec;
+mod fault;
 mod feed;
 mod inject;
 mod kubectl;
@@ -146,10 +147,7 @@ impl JobExecutor {
         };
         let client = match connecting {
             Ok(client) => client,
-            Err(error) => {
-                let message = text::because(&error.to_string(), &api::root_cause(&error));
-                return JobOutcome::error(Reason::ApiserverUnavailable, message);
-            }
+            Err(error) => return JobOutcome::error(Reason::ApiserverUnavailable, error.to_string()),
         };
         let mut run = Run::new(&client, plan, &self.limits, Steps::new(progress));
         let mut cleanup = Cleanup::new(

@@ -30,6 +30,7 @@ const MAY_NAME: [(&str, &[&str]); 19] = [
             "caller",
             "config",
             "executor",
+            "output",
             "pipeline",
             "plan",
             "policy",
