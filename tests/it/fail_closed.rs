@@ -72,8 +72,8 @@ fn an_audit_log_that_cannot_be_written_refuses_calls() {
     // Standard error that cannot be written, as when the disk under a collector's file is full.
     let full = std::fs::OpenOptions::new().append(true).open("/dev/full").unwrap();
     let mut command = kubepermit(home.path());
-    command.arg("serve").args(cluster.arguments(&["--audit", "stderr"]));
-    let mut session = Session::spawn_with_stderr(command, full.into());
+    command.arg("serve").args(cluster.arguments(&["--audit", "stderr"])).stderr(full);
+    let mut session = Session::spawn(command);
     session.initialize("2025-06-18");
     assert_refused_unrecorded(&mut session, &cluster);
 
