@@ -19,18 +19,30 @@ use crate::refusal::{Reason, Stage};
 
 /// The names that the tools' input schemas give to properties: all that a recorded `field` may be made of, with
 /// indices. A test compares them with the schemas.
-const PROPERTIES: [&str; 12] = [
+const PROPERTIES: [&str; 24] = [
     "command",
+    "container",
     "content_b64",
     "cpu",
     "env",
+    "field_selector",
     "files",
+    "for_kind",
+    "for_name",
     "image",
+    "kind",
     "limits",
     "memory",
     "mode",
+    "name",
+    "namespace",
     "path",
+    "previous",
+    "selector",
+    "since_seconds",
+    "tail_lines",
     "timeout_s",
+    "warnings_only",
     "workdir",
 ];
 

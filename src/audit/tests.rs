@@ -109,7 +109,8 @@ async fn a_call_leaves_a_decision_and_an_outcome_in_one_chain() {
     let open = audit.admit(entry).await.unwrap();
     assert_eq!(open.decision_id(), id);
     assert_eq!(kinds(&records(&path)), ["start", "decision"]);
-    open.close(&succeeded()).await.unwrap();
+    let message = format!("one\ntwo{}", "x".repeat(5000));
+    open.close(&OutcomeSummary { message, ..succeeded() }).await.unwrap();
     for stage in [Stage::Schema, Stage::Plan, Stage::Policy, Stage::Audit] {
         audit.refuse(refused(stage)).await.unwrap();
     }
@@ -128,6 +129,8 @@ async fn a_call_leaves_a_decision_and_an_outcome_in_one_chain() {
     // printf 'hello\n' | sha256sum
     let hello = "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03";
     assert_eq!(records[2]["outcome"]["output"], json!({ "sha256": hello, "len": 6, "omitted": 0 }));
+    let message = records[2]["outcome"]["message"].as_str().unwrap();
+    assert!(message.starts_with("one twox") && message.chars().count() == 1001, "{message}");
     assert_eq!(records[5]["decision"]["reasons"][0]["msg"], "`evil` is not listed");
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o600);
 }

@@ -273,7 +273,7 @@ fn without_tokens(message: &str) -> String {
 }
 
 /// Parts of the texts of rustls, hyper-util and tungstenite, and what each stands for. The first that is found holds.
-const CONNECTION: [(&str, &str); 15] = [
+const CONNECTION: [(&str, &str); 16] = [
     ("certificate: UnknownIssuer", "the server's TLS certificate is not signed by a trusted authority"),
     ("certificate: certificate expired", "the server's TLS certificate has expired"),
     ("certificate: Expired", "the server's TLS certificate has expired"),
@@ -281,6 +281,7 @@ const CONNECTION: [(&str, &str); 15] = [
     ("certificate: NotValidYet", "the server's TLS certificate is not valid yet"),
     ("certificate: certificate not valid for name", "the server's TLS certificate is for another name"),
     ("certificate: NotValidForName", "the server's TLS certificate is for another name"),
+    ("CaUsedAsEndEntity", "the server's TLS certificate is a certificate authority's own"),
     ("certificate: ", "the server's TLS certificate is not valid"),
     ("received fatal alert", "the server ended the TLS handshake; it may not accept the client certificate"),
     ("received corrupt message", "the server does not speak TLS on that port"),

@@ -69,10 +69,17 @@ fn an_audit_log_that_cannot_be_written_refuses_calls() {
     let home = tempfile::tempdir().unwrap();
     let cluster = Bystander::new(home.path());
 
-    // Standard error that cannot be written, as when the disk under a collector's file is full.
-    let full = std::fs::OpenOptions::new().append(true).open("/dev/full").unwrap();
-    let mut command = kubepermit(home.path());
-    command.arg("serve").args(cluster.arguments(&["--audit", "stderr"])).stderr(full);
+    // No file of this process may have a byte, which its log meets as it would a full device.
+    let mut command = std::process::Command::new("sh");
+    let limit = r#"trap '' XFSZ; ulimit -f 0; exec "$0" "$@""#;
+    command.args(["-c", limit, env!("CARGO_BIN_EXE_kubepermit"), "serve"]);
+    let file = home.path().join("audit.jsonl");
+    command
+        .args(cluster.arguments(&["--audit", file.to_str().unwrap()]))
+        .env_clear()
+        .env("HOME", home.path());
+    // Its messages may go to a file as well.
+    command.stderr(std::process::Stdio::null());
     let mut session = Session::spawn(command);
     session.initialize("2025-06-18");
     assert_refused_unrecorded(&mut session, &cluster);
