@@ -131,7 +131,7 @@ fn the_word_that_opens_reads_is_in_no_log_reply_or_record() {
     let log = home.path().join("log");
     // Every word of every library's log.
     let mut shell = std::process::Command::new("/bin/sh");
-    shell.args(["-c", "exec \"$0\" serve --embedded --log trace 2>\"$1\""]);
+    shell.args(["-c", "exec \"$0\" serve --embedded --log trace,kube_client=trace,hyper_util=trace,kubepermit=trace 2>\"$1\""]);
     shell.arg(kubepermit(home.path()).get_program()).arg(&log).current_dir(home.path());
     shell.env_clear().env("HOME", home.path()).env("PATH", "/usr/bin:/bin").env("TMPDIR", home.path());
     let mut session = Session::spawn(shell);
