@@ -6,22 +6,23 @@
 
 mod argv;
 mod field_selector;
+mod fields;
 mod kind;
 mod label_selector;
 mod name;
 
 pub use name::{DnsLabel, NameError};
 
-use std::fmt::Display;
-use std::str::FromStr;
-
 use crate::ids::DecisionId;
-use crate::plan::{keep, quote};
 use crate::refusal::{Reason, Refusal, Stage};
 use crate::schema::{Arguments, DescribeResource, ListEvents, ListPods, PodLogs};
 use argv::{Argv, Flag};
 use field_selector::FieldSelector;
-use kind::{Kind, Resource};
+use fields::{
+    CONTAINER, FIELD_SELECTOR, FOR_NAME, NAME, NAMESPACE, SELECTOR, known_kind, optional, parsed,
+    unknown_kind, within,
+};
+use kind::Resource;
 use label_selector::LabelSelector;
 use name::DnsSubdomain;
 
@@ -213,11 +214,11 @@ struct Read {
 }
 
 fn list_pods(read: &ListPods, settings: &KubectlSettings, reasons: &mut Vec<Reason>) -> Option<Read> {
-    let namespace = optional_namespace(read.namespace.as_deref(), reasons);
-    let selector = optional(read.selector.as_deref(), &SELECTOR, reasons);
-    let field_selector = optional(read.field_selector.as_deref(), &FIELD_SELECTOR, reasons);
-    let (namespace, selector, field_selector): (_, Option<LabelSelector>, Option<FieldSelector>) =
-        (namespace?, selector?, field_selector?);
+    let namespace: Option<Option<DnsLabel>> = optional(read.namespace.as_deref(), &NAMESPACE, reasons);
+    let selector: Option<Option<LabelSelector>> = optional(read.selector.as_deref(), &SELECTOR, reasons);
+    let field_selector: Option<Option<FieldSelector>> =
+        optional(read.field_selector.as_deref(), &FIELD_SELECTOR, reasons);
+    let (namespace, selector, field_selector) = (namespace?, selector?, field_selector?);
     let argv = Argv::new(Verb::Get, namespace.as_ref().map(DnsLabel::as_str), settings)
         .with(Flag::Output, "json")
         .with_some(Flag::Selector, selector.map(|selector| selector.to_string()).as_deref())
@@ -228,7 +229,7 @@ fn list_pods(read: &ListPods, settings: &KubectlSettings, reasons: &mut Vec<Reas
 }
 
 fn list_events(read: &ListEvents, settings: &KubectlSettings, reasons: &mut Vec<Reason>) -> Option<Read> {
-    let namespace = optional_namespace(read.namespace.as_deref(), reasons);
+    let namespace: Option<Option<DnsLabel>> = optional(read.namespace.as_deref(), &NAMESPACE, reasons);
     let for_kind = read.for_kind.as_deref().map(|kind| known_kind(kind, "/for_kind", reasons));
     let for_name: Option<Option<DnsSubdomain>> = optional(read.for_name.as_deref(), &FOR_NAME, reasons);
     let (namespace, for_name) = (namespace?, for_name?);
@@ -292,98 +293,6 @@ fn pod_logs(read: &PodLogs, settings: &KubectlSettings, reasons: &mut Vec<Reason
         .ending([name.to_string()]);
     let (verb, resource, presentation) = (Verb::Logs, Resource::PODS, Presentation::Logs);
     Some(Read { verb, resource, namespace: Some(namespace), argv, presentation })
-}
-
-/// A text field of a read: how a refusal speaks of it.
-struct Field {
-    code: &'static str,
-    pointer: &'static str,
-    noun: &'static str,
-    hint: &'static str,
-}
-
-const NAMESPACE: Field = Field {
-    code: "namespace.invalid",
-    pointer: "/namespace",
-    noun: "namespace",
-    hint: "write the name of one namespace, for example `default`",
-};
-const NAME: Field = Field {
-    code: "name.invalid",
-    pointer: "/name",
-    noun: "name",
-    hint: "write the exact name of one object, as list_pods or list_events shows it, without its kind",
-};
-const FOR_NAME: Field = Field { pointer: "/for_name", ..NAME };
-const CONTAINER: Field = Field {
-    code: "container.invalid",
-    pointer: "/container",
-    noun: "container",
-    hint: "write the name of one container, as describe_resource shows it for the pod",
-};
-const SELECTOR: Field = Field {
-    code: "selector.invalid",
-    pointer: "/selector",
-    noun: "label selector",
-    hint: "write for example `app=web,tier!=cache`, `env in (dev,staging)`, `canary` or `!canary`",
-};
-const FIELD_SELECTOR: Field = Field {
-    code: "field_selector.invalid",
-    pointer: "/field_selector",
-    noun: "field selector",
-    hint: "write for example `status.phase!=Running` or `spec.nodeName=node-1`",
-};
-
-fn parsed<T: FromStr<Err: Display>>(text: &str, field: &Field, reasons: &mut Vec<Reason>) -> Option<T> {
-    let value = text.parse().map_err(|fault| {
-        let message = format!("{} {} {fault}", field.noun, quote(text));
-        Some(Reason::new(field.code, message, field.pointer, field.hint))
-    });
-    keep(value, reasons)
-}
-
-/// `None` when there is a reason; `Some(None)` when nothing was written.
-fn optional<T: FromStr<Err: Display>>(
-    text: Option<&str>,
-    field: &Field,
-    reasons: &mut Vec<Reason>,
-) -> Option<Option<T>> {
-    match text {
-        Some(text) => parsed(text, field, reasons).map(Some),
-        None => Some(None),
-    }
-}
-
-fn optional_namespace(text: Option<&str>, reasons: &mut Vec<Reason>) -> Option<Option<DnsLabel>> {
-    optional(text, &NAMESPACE, reasons)
-}
-
-fn known_kind(name: &str, pointer: &str, reasons: &mut Vec<Reason>) -> Option<Kind> {
-    let kind = Kind::of(name);
-    if kind.is_none() {
-        reasons.push(unknown_kind(name, pointer));
-    }
-    kind
-}
-
-fn unknown_kind(name: &str, pointer: &str) -> Reason {
-    Reason::new(
-        "kind.invalid",
-        format!("kind {} cannot be read", quote(name)),
-        pointer,
-        "use one of the kinds in the tool's input schema",
-    )
-}
-
-fn within(number: u64, most: u64, field: &str, reasons: &mut Vec<Reason>) {
-    if !(1..=most).contains(&number) {
-        reasons.push(Reason::new(
-            format!("{field}.invalid"),
-            format!("{number} is not a number from 1 to {most}"),
-            format!("/{field}"),
-            format!("write a number from 1 to {most}"),
-        ));
-    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ mod generated;
 
 use serde_json::{Value, json};
 
+use super::kind::Kind;
 use super::*;
 use crate::schema::{Catalogue, ToolCall};
 

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
-use super::reads::{OVERLAY, document, judged};
+use super::reads::{OVERLAY, document, judged, rules};
 use super::*;
 
 const ROWS: &str = include_str!("../../../tests/golden/kubectl-argv.jsonl");
@@ -55,7 +55,7 @@ fn the_table_is_whole() {
 
 #[test]
 fn each_call_comes_to_its_verdict() {
-    let policy = shipped(&OVERLAY);
+    let policy = rules(&OVERLAY);
     let (mut seen, mut wrong) = (0, Vec::new());
     for Row { row, verdict, argv, tool, arguments, code } in rows() {
         let Some(tool) = tool else { continue };
@@ -78,7 +78,7 @@ fn each_call_comes_to_its_verdict() {
 /// The second lock: whatever a fault in the gateway would let through, the rules refuse.
 #[test]
 fn each_refused_argv_is_refused_by_the_rules() {
-    let policy = shipped(&OVERLAY);
+    let policy = rules(&OVERLAY);
     let harmless = [
         document("list_pods", json!({ "namespace": "dev" })),
         document("describe_resource", json!({ "namespace": "dev", "kind": "service", "name": "web" })),
