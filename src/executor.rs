@@ -15,6 +15,7 @@ mod cleanup;
 mod cluster;
 mod collect;
 mod exec;
+mod fault;
 mod feed;
 mod inject;
 mod logs;
@@ -132,10 +133,7 @@ impl JobExecutor {
         };
         let client = match connecting {
             Ok(client) => client,
-            Err(error) => {
-                let message = text::because(&error.to_string(), &api::root_cause(&error));
-                return JobOutcome::error(Reason::ApiserverUnavailable, message);
-            }
+            Err(error) => return JobOutcome::error(Reason::ApiserverUnavailable, error.to_string()),
         };
         let mut run = Run::new(&client, plan, &self.limits, Steps::new(progress));
         let mut cleanup = Cleanup::new(
