@@ -35,9 +35,13 @@ impl Session {
     }
 
     /// Starts any command as a server.
-    pub(crate) fn spawn(mut command: Command) -> Self {
-        let mut child =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
+    pub(crate) fn spawn(command: Command) -> Self {
+        Self::spawn_with_stderr(command, Stdio::inherit())
+    }
+
+    /// The same, with its standard error somewhere else.
+    pub(crate) fn spawn_with_stderr(mut command: Command, stderr: Stdio) -> Self {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr).spawn().unwrap();
         let output = child.stdout.take().unwrap();
         let (sender, lines) = channel();
         std::thread::spawn(move || {
