@@ -214,7 +214,7 @@ fn read_tools(config: &Config, embedded: Option<&Embedded>) -> anyhow::Result<Re
         (ReadCluster::OwnKubeconfig(path), _) => ReadSource::Named(absolute(path)?),
         (ReadCluster::Kubeconfig(_) | ReadCluster::Ambient { .. }, Some(embedded)) => {
             context = None;
-            ReadSource::Named(embedded.kubeconfig().to_owned())
+            ReadSource::Named(embedded.kubectl_kubeconfig())
         }
         (ReadCluster::Kubeconfig(path), None) => ReadSource::Named(absolute(path)?),
         (ReadCluster::Ambient { service, files }, None) => {

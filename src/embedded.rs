@@ -128,7 +128,14 @@ impl Embedded {
         Ok(Self { cluster, kubeconfig })
     }
 
-    /// The kubeconfig file that leads this program to it. The one next to it, `kubeconfig`, is for kubectl.
+    /// The kubeconfig file that leads kubectl to it. kubectl sends no token over plain HTTP, so the server's URL holds
+    /// a secret word instead, which opens reads alone.
+    #[must_use]
+    pub fn kubectl_kubeconfig(&self) -> PathBuf {
+        self.kubeconfig.with_file_name(kubeconfig::FOR_KUBECTL)
+    }
+
+    /// The kubeconfig file that leads this program to it.
     #[must_use]
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig

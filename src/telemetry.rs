@@ -4,17 +4,23 @@ use std::io::{self, Stderr, Write};
 
 use tracing_subscriber::EnvFilter;
 
-/// These log messages with their content, or transport faults that the call tells better. A target counts as a
-/// prefix, so `kube=` would name this program too.
-const QUIET: &str = "rmcp=error,kube_runtime=warn,kube_client=off,hyper=warn,tower=warn";
+/// Logs its messages with their arguments, so it is held down whatever is asked for.
+const HELD: &str = "rmcp=error";
+
+/// Libraries that are quiet unless the filter names them. A target counts as a prefix, so `kube` would name this
+/// program too. kube's client logs transport faults that the call tells better.
+const QUIET: [(&str, &str); 4] =
+    [("kube_client", "off"), ("kube_runtime", "warn"), ("hyper", "warn"), ("tower", "warn")];
 
 /// Starts logging. `filter` is in `tracing`'s syntax (`info`, `kubepermit=debug`).
 ///
 /// # Errors
 /// The filter's fault, for a reader.
 pub fn start(filter: &str) -> Result<(), String> {
+    let quiet = QUIET.into_iter().filter(|(target, _)| !filter.contains(target));
+    let quiet: String = quiet.map(|(target, level)| format!(",{target}={level}")).collect();
     let filter = EnvFilter::builder()
-        .parse(format!("{filter},{QUIET}"))
+        .parse(format!("{filter}{quiet},{HELD}"))
         .map_err(|error| format!("KUBEPERMIT_LOG (--log): `{filter}` is not a log filter: {error}"))?;
     // A second start (in tests) keeps the first.
     let _ = tracing_subscriber::fmt()

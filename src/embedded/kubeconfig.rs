@@ -12,7 +12,7 @@ use serde_json::json;
 pub const CONTEXT: &str = "kubepermit-embedded";
 
 /// The file for kubectl.
-const FOR_KUBECTL: &str = "kubeconfig";
+pub const FOR_KUBECTL: &str = "kubeconfig";
 
 /// The file for this program.
 const FOR_GATEWAY: &str = "gateway.kubeconfig";

@@ -1,3 +1,5 @@
+//! Whose the folders are, what is swept, and how a tree is removed.
+
 use super::*;
 
 fn mode(path: &Path) -> u32 {

@@ -1,3 +1,5 @@
+//! What a pod is counted to use, and when it is too much.
+
 use std::os::unix::fs::{FileExt as _, symlink};
 
 use serde_json::{Value, json};
