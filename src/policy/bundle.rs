@@ -1,7 +1,10 @@
 //! The files of a bundle: compiled in or read from a directory, and never found by looking around.
 //!
-//! A bundle is `data.yaml`, `*.rego` and `tests/`. Names that begin with a dot are skipped, so that a mounted
-//! ConfigMap (`..data`) and a checkout (`.git`) can be used as they are.
+//! A bundle is `data.yaml`, `*.rego` and `tests/`. Every other file is refused by name, so that none is believed
+//! to count and does not. The exceptions are documentation, and what a mounted ConfigMap (`..data`) or a
+//! checkout (`.git`) brings along.
+
+mod characters;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -43,6 +46,12 @@ const MAX_REGO_BYTES: u64 = 1024 * 1024;
 const MAX_DATA_BYTES: u64 = 32 * 1024 * 1024;
 const MAX_FILES: usize = 1000;
 const MAX_FOLDERS_DEEP: usize = 8;
+
+/// Files that are left aside, besides those that end in `.md`.
+const DOCUMENTATION: [&str; 6] = ["CODEOWNERS", "LICENSE", "NOTICE", "OWNERS", "README", "README.txt"];
+/// Entries that are left aside because a tool put them there, besides those that begin with `..`.
+const OF_TOOLS: [&str; 8] =
+    [".DS_Store", ".editorconfig", ".git", ".gitattributes", ".github", ".gitignore", ".gitkeep", ".regal"];
 
 impl Bundle {
     /// Reads the bundle.
@@ -132,7 +141,7 @@ impl Bundle {
             let Some(name) = name.to_str() else {
                 return Err(LoadError::rejected(name.to_string_lossy(), None, Problem::NotUtf8));
             };
-            if name.starts_with('.') {
+            if is_of_a_tool(name) {
                 continue;
             }
             let name = format!("{prefix}{name}");
@@ -155,16 +164,14 @@ impl Bundle {
         Ok(())
     }
 
-    /// Takes a file in, if it is one of a bundle's kinds.
+    /// Takes a file in, or leaves it aside if it is documentation.
     fn add(&mut self, path: String, bytes: &[u8]) -> Result<(), LoadError> {
-        let limit = match path.rsplit_once('.').map(|(_, extension)| extension) {
-            Some("rego") => MAX_REGO_BYTES,
-            _ if path == DATA_FILE => MAX_DATA_BYTES,
-            Some("yaml" | "yml" | "json") => {
-                return Err(LoadError::rejected(path, None, Problem::StrayData));
-            }
-            // Notes and the like.
-            _ => return Ok(()),
+        let limit = match kind_of(&path) {
+            Kind::Module => MAX_REGO_BYTES,
+            Kind::Data => MAX_DATA_BYTES,
+            Kind::Documentation => return Ok(()),
+            Kind::StrayData => return Err(LoadError::rejected(path, None, Problem::StrayData)),
+            Kind::Unknown => return Err(LoadError::rejected(path, None, Problem::UnknownFile)),
         };
         if bytes.len() as u64 > limit {
             return Err(LoadError::rejected(path, None, Problem::TooLarge { limit }));
@@ -175,6 +182,9 @@ impl Bundle {
         let Ok(text) = str::from_utf8(bytes) else {
             return Err(LoadError::rejected(path, None, Problem::NotUtf8));
         };
+        if let Some((line, c)) = characters::misleading(text) {
+            return Err(LoadError::rejected(path, Some(line), Problem::Character(u32::from(c))));
+        }
         if self.files.len() >= MAX_FILES {
             let problem = Problem::TooMany { limit: MAX_FILES, what: "files" };
             return Err(LoadError::rejected(path, None, problem));
@@ -182,6 +192,39 @@ impl Bundle {
         self.files.insert(path, text.to_owned());
         Ok(())
     }
+}
+
+enum Kind {
+    Module,
+    Data,
+    Documentation,
+    StrayData,
+    Unknown,
+}
+
+/// What a file is by its path. Names are taken as they are written: `a.REGO` is no module to the engine's own
+/// tools either.
+fn kind_of(path: &str) -> Kind {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    if path == DATA_FILE {
+        return Kind::Data;
+    }
+    // A module that is put out of use by a suffix, `site.rego.md`, is not documentation.
+    if DOCUMENTATION.contains(&name) || (name.ends_with(".md") && !name.to_lowercase().contains(".rego")) {
+        return Kind::Documentation;
+    }
+    match name.rsplit_once('.') {
+        // What is hidden is not seen by who reviews the bundle.
+        Some((_, "rego")) if !path.split('/').any(|part| part.starts_with('.')) => Kind::Module,
+        Some((_, extension)) if ["json", "yaml", "yml"].contains(&extension.to_lowercase().as_str()) => {
+            Kind::StrayData
+        }
+        _ => Kind::Unknown,
+    }
+}
+
+fn is_of_a_tool(name: &str) -> bool {
+    name.starts_with("..") || OF_TOOLS.contains(&name)
 }
 
 /// Whether a module belongs to the unit tests.

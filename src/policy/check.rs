@@ -4,17 +4,24 @@
 //! process, some change a decision without a word. `Problem` lists them.
 
 mod graph;
-mod nesting;
+mod measure;
+mod paths;
+mod tokens;
 pub(in crate::policy) mod tree;
+mod units;
 
 use std::collections::BTreeMap;
 
-use regorus::unstable::{BUILTINS, Module, Ref, Rule, RuleHead, Span};
+use regorus::unstable::{BUILTINS, Module, Ref, Rule, RuleHead, Source, Span};
 
 use crate::policy::bundle::is_test;
+use crate::policy::compile::engine_error;
 use crate::policy::error::{LoadError, Location, Problem};
 use graph::Graph;
-use tree::{Names, Use};
+use paths::Paths;
+use tokens::{Place, Refused};
+use tree::{Names, Role, Use};
+pub(in crate::policy) use units::{is_test_name, unused};
 
 /// Built-ins that ask the world outside. A decision made with them could not be made again from its record,
 /// and some of them silently have no value in this engine.
@@ -24,18 +31,75 @@ const IMPURE: [&str; 6] =
 /// The names that make a decision. Each has one place.
 const DECIDING: [&str; 4] = ["allow", "decision", "deny", "warn"];
 
+/// The tokens of a file, for [`whole`].
+pub(in crate::policy) struct Tokens(Vec<Place>);
+
 /// Checks the bare text, before it is parsed.
-pub(in crate::policy) fn text(file: &str, text: &str) -> Result<(), LoadError> {
-    match nesting::too_deep(text) {
-        Some(line) => {
-            Err(LoadError::rejected(file, Some(line), Problem::TooDeep { limit: nesting::MAX_DEPTH }))
-        }
-        None => Ok(()),
+pub(in crate::policy) fn text(file: &str, text: &str) -> Result<Tokens, LoadError> {
+    let source = Source::from_contents(file.to_owned(), text.to_owned())
+        .map_err(|error| engine_error(file, error.as_ref()))?;
+    match tokens::scan(&source) {
+        Ok(places) => Ok(Tokens(places)),
+        Err(Refused::At(line, problem)) => Err(LoadError::rejected(file, Some(line), problem)),
+        Err(Refused::Lexer(error)) => Err(engine_error(file, error.as_ref())),
     }
+}
+
+/// Checks that the parser took in the whole file: each token belongs to the package, an import or a rule.
+pub(in crate::policy) fn whole(module: &Module, tokens: &Tokens) -> Result<(), LoadError> {
+    let imports = module.imports.iter().map(|import| &import.span);
+    let rules = module.policy.iter().map(|rule| rule.span());
+    let mut items = [&module.package.span].into_iter().chain(imports).chain(rules).peekable();
+    for token in &tokens.0 {
+        // A string's token begins after its quote, and may so begin where a rule ends.
+        while items.next_if(|item| item.end < token.start).is_some() {}
+        if items.peek().is_none_or(|item| token.start < item.start) {
+            let problem = Problem::Unread(token.text.clone());
+            return Err(LoadError::rejected(
+                module.package.span.source.get_path(),
+                Some(token.line),
+                problem,
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Checks across all modules.
 pub(in crate::policy) fn modules(modules: &[Ref<Module>]) -> Result<(), LoadError> {
+    let graph = graph(modules)?;
+    if !graph.has(&["kubepermit", "decision"]) {
+        return Err(LoadError::Bundle("defines no rule `data.kubepermit.decision`"));
+    }
+    let paths = Paths::new(modules.iter().map(|module| tree::package(module)).collect())?;
+    for module in modules {
+        let names = Names::of(module);
+        for import in &module.imports {
+            check_path(&tree::parts(&import.refr), Role::Value, &import.span, &paths, &graph)?;
+        }
+        for rule in &module.policy {
+            for used in tree::uses(rule) {
+                check_use(&used, &names, &graph)?;
+                if let Some(parts) = names.rooted(&used.parts) {
+                    check_path(&parts, used.role, &used.span, &paths, &graph)?;
+                }
+            }
+        }
+    }
+    match graph.order() {
+        Ok(order) => measure::check(modules, &graph, &order),
+        Err(cycle) => {
+            let problem = Problem::Recursion { path: cycle.path };
+            Err(match graph.span(&cycle.rule) {
+                Some(span) => rejected(span, problem),
+                None => LoadError::rejected("*.rego", None, problem),
+            })
+        }
+    }
+}
+
+/// All rules and what they use.
+fn graph(modules: &[Ref<Module>]) -> Result<Graph, LoadError> {
     let mut graph = Graph::default();
     let mut defaults: BTreeMap<Vec<String>, Location> = BTreeMap::new();
     for module in modules {
@@ -44,6 +108,7 @@ pub(in crate::policy) fn modules(modules: &[Ref<Module>]) -> Result<(), LoadErro
         for rule in &module.policy {
             let path = tree::rule_path(&package, rule);
             check_placement(rule, &package, &path)?;
+            units::check(rule, &package, &path)?;
             if let Rule::Default { span, .. } = rule.as_ref()
                 && let Some(first) = defaults.insert(path.clone(), location(span))
             {
@@ -53,25 +118,18 @@ pub(in crate::policy) fn modules(modules: &[Ref<Module>]) -> Result<(), LoadErro
             graph.add_rule(path, rule.span());
         }
     }
-    if !graph.has(&["kubepermit", "decision"]) {
-        return Err(LoadError::Bundle("defines no rule `data.kubepermit.decision`"));
-    }
     for module in modules {
         let names = Names::of(module);
         for rule in &module.policy {
             let from = tree::rule_path(&names.package, rule);
-            for used in tree::uses(rule) {
-                check_use(&used, &names, &graph)?;
+            for used in tree::uses(rule).iter().filter(|used| used.role != Role::Replaced) {
                 if let Some(to) = names.resolve(&used.path) {
-                    graph.add_use(&from, &to);
+                    graph.add_use(&from, &to, used.role == Role::Replacement);
                 }
             }
         }
     }
-    match graph.cycle() {
-        Some(cycle) => Err(rejected(&cycle.span, Problem::Recursion { path: cycle.path })),
-        None => Ok(()),
-    }
+    Ok(graph)
 }
 
 /// Rules live in `kubepermit` and `site`, unit tests under tests/ and in packages whose name says so.
@@ -135,10 +193,25 @@ fn check_use(used: &Use, names: &Names, graph: &Graph) -> Result<(), LoadError> 
         let own = names.resolve(&used.path).is_some_and(|path| graph.has(&path));
         own || name == "print" || BUILTINS.contains_key(name.as_str())
     };
-    if used.is_call && !known() {
+    if used.role == Role::Call && !known() {
         return Err(rejected(&used.span, Problem::UnknownFunction(name)));
     }
     Ok(())
+}
+
+fn check_path(
+    parts: &[Option<String>],
+    role: Role,
+    span: &Span,
+    paths: &Paths,
+    graph: &Graph,
+) -> Result<(), LoadError> {
+    // A function that is called was looked up already, and the engine's own imports are no references.
+    let is_reference = matches!(parts.first(), Some(Some(root)) if root == "data" || root == "input");
+    if role == Role::Call || !is_reference {
+        return Ok(());
+    }
+    paths.check(parts, role, graph).map_err(|problem| rejected(span, problem))
 }
 
 fn location(span: &Span) -> Location {

@@ -79,11 +79,52 @@ pub enum Problem {
     /// A data file that would be ignored.
     #[error("would be ignored: the bundle's data is `data.yaml` alone; move it out of the bundle")]
     StrayData,
-    /// Brackets nested so deep that parsing them takes exponential time.
-    #[error("nests brackets deeper than {limit} levels, or nearly so too often; name the inner values")]
+    /// A file that is neither loaded nor known to be harmless.
+    #[error(
+        "would be ignored: a bundle holds `*.rego`, `data.yaml` and `*.md`; rename it or move it out of the bundle"
+    )]
+    UnknownFile,
+    /// A character that looks otherwise to a reader than to the engine.
+    #[error(
+        "contains the character U+{0:04X}, which hides or moves text; leave it out, or write it as an escape in a \
+         string"
+    )]
+    Character(u32),
+    /// A part of the file that the parser passed over.
+    #[error("`{0}` is not part of any rule that was read")]
+    Unread(String),
+    /// Text that would overflow the parser's stack, or keep it busy for very long.
+    #[error("{what} beyond the limit of {limit}; give the inner values names of their own")]
     TooDeep {
+        /// What there is too much of.
+        what: &'static str,
         /// The limit.
         limit: usize,
+    },
+    /// A minus in front of something else than a number, which the engine reads as one with all that follows.
+    #[error("a minus sign may stand before a number only; write `0 - x`")]
+    Minus,
+    /// A rule that would overflow the engine's stack.
+    #[error("rule `{rule}` {what} ({cost}, where {limit} is the limit); {hint}")]
+    TooHigh {
+        /// The rule's path.
+        rule: String,
+        /// What it does.
+        what: &'static str,
+        /// How much of it.
+        cost: usize,
+        /// The limit.
+        limit: usize,
+        /// What to change.
+        hint: &'static str,
+    },
+    /// A reference to something that is never there, for which a rule would silently never hold.
+    #[error("there is no `{path}`; {hint}")]
+    UnknownPath {
+        /// The reference as far as it is wrong.
+        path: String,
+        /// What there is.
+        hint: String,
     },
     /// Not Rego, or Rego that the engine refuses.
     #[error("{0}")]

@@ -15,7 +15,7 @@ use regorus::unstable::{Module, Ref, Rule};
 use regorus::{Engine, Value};
 
 use crate::policy::bundle::{Bundle, BundleSource, is_test};
-use crate::policy::check::tree;
+use crate::policy::check::{self, tree};
 use crate::policy::compile::compile;
 use crate::policy::data::{Config, Overlay};
 use crate::policy::error::{LoadError, Location};
@@ -90,7 +90,10 @@ pub(in crate::policy) fn run_bundle(bundle: &Bundle) -> Result<TestReport, LoadE
     compile(bundle.rules(), config.clone())?;
     let mut engine = compile(bundle.modules(), config)?;
     let modules = engine.get_modules().clone();
-    let found = find(&modules);
+    let mut found = find(&modules);
+    for (name, at) in check::unused(&modules)? {
+        found.problems.push(format!("{at}: `{name}` is neither a test nor used by one"));
+    }
 
     let evaluator = Evaluator::default();
     let mut report = TestReport {
@@ -138,22 +141,11 @@ fn find(modules: &[Ref<Module>]) -> Found {
 
 impl Found {
     fn add(&mut self, package: Vec<String>, rule: &Rule, file: &str) {
-        // A default completes a test and is none.
-        if let Rule::Default { .. } = rule {
-            return;
-        }
         let path = tree::rule_path(&package, rule);
-        let Some(name) = path.get(package.len()) else {
+        let Some(name) = path.get(package.len()).filter(|name| check::is_test_name(name)) else {
             return;
         };
-        if !name.starts_with("test_") && !name.starts_with("todo_test_") {
-            return;
-        }
         let at = Location { file: file.to_owned(), line: Some(rule.span().line) };
-        if !file.ends_with("_test.rego") {
-            self.problems
-                .push(format!("{at}: test `{name}` is in a file whose name does not end in `_test.rego`"));
-        }
         if path.len() > package.len().saturating_add(1) {
             self.problems.push(format!("{at}: test `{name}` has a dotted name and would not be run"));
             return;

@@ -160,8 +160,9 @@ fn a_short_name_stands_for_the_listed_reference_of_a_role() {
 
 #[test]
 fn an_undefined_decision_denies() {
-    let policy =
-        of("package kubepermit\ndecision := {\"allow\": true, \"deny\": [], \"warn\": []} if input.never");
+    let policy = of(
+        "package kubepermit\ndecision := {\"allow\": true, \"deny\": [], \"warn\": []} if input.arguments.never",
+    );
     assert_eq!(denial(&policy).code, "policy.undefined");
 }
 

@@ -73,6 +73,121 @@ fn text_is_plain_utf_8() {
     rejected(dir(&[("data.yaml", b"\xef\xbb\xbfconfig: {}")]).path(), "data.yaml", Problem::ByteOrderMark);
 }
 
+/// Each makes the engine, or an editor, see another file than the one that is there.
+#[test]
+fn text_shows_what_it_says() {
+    for c in [
+        '\0',
+        '\u{1}',
+        '\u{8}',
+        '\u{b}',
+        '\u{c}',
+        '\u{1a}',
+        '\u{1b}',
+        '\u{7f}',
+        '\u{85}',
+        '\u{9f}',
+        '\u{a0}',
+        '\u{ad}',
+        '\u{61c}',
+        '\u{180e}',
+        '\u{2003}',
+        '\u{200b}',
+        '\u{200d}',
+        '\u{200e}',
+        '\u{200f}',
+        '\u{2028}',
+        '\u{2029}',
+        '\u{202a}',
+        '\u{202e}',
+        '\u{2060}',
+        '\u{2066}',
+        '\u{2069}',
+        '\u{3000}',
+        '\u{3164}',
+        '\u{feff}',
+        '\u{e0041}',
+    ] {
+        for text in [
+            format!("package site\n{c}\ndeny contains 1\n"),
+            format!("package site\n# a note {c}deny contains 1\n"),
+            format!("package site\nx := \"a{c}b\"\n"),
+            format!("package site\nx := `a{c}b`\n"),
+        ] {
+            let expected = Problem::Character(u32::from(c));
+            let bundle = dir(&[("a.rego", text.as_bytes())]);
+            match read(bundle.path()) {
+                Err(LoadError::Rejected { at, problem }) => {
+                    assert_eq!((at.to_string().as_str(), problem), ("a.rego:2", expected));
+                }
+                other => panic!("{c:?}: {other:?}"),
+            }
+        }
+        let data = format!("config: {{}} # {c}");
+        rejected(
+            dir(&[("data.yaml", data.as_bytes())]).path(),
+            "data.yaml",
+            Problem::Character(u32::from(c)),
+        );
+    }
+    // A carriage return alone: a new line to many editors, the rest of the comment to the engine.
+    let hidden = b"package site\n# a note\rdeny contains 1\n";
+    rejected(dir(&[("a.rego", hidden)]).path(), "a.rego", Problem::Character(0x0d));
+    let plain = "package site\r\n\tx := \"Gr\u{fc}\u{df}e \u{2714}\u{fe0f} \u{65e5}\u{672c} \u{5d0}\"\r\n";
+    read(dir(&[("a.rego", plain.as_bytes())]).path()).unwrap();
+}
+
+#[test]
+fn a_file_that_would_be_ignored_is_refused() {
+    for file in [
+        "x.REGO",
+        "x_test.REGO",
+        "x.Rego",
+        "x.rego.bak",
+        "x.rego~",
+        "x.rego.txt",
+        "x.rego.md",
+        "x.REGO.md",
+        ".x.rego",
+        ".rego",
+        "x.rego ",
+        "x",
+        "Makefile",
+        "x.txt",
+        "tests/cases.csv",
+        "readme.MD",
+        ".manifest",
+        "deny",
+        "site/x.reg",
+        ".x.rego.swp",
+        ".hidden/x.rego",
+    ] {
+        rejected(dir(&[(file, b"package site")]).path(), file, Problem::UnknownFile);
+    }
+    for file in ["DATA.yaml", "data.YAML", "x.YML", "x.Json", ".data.yaml", ".signatures.json"] {
+        rejected(dir(&[(file, b"{}")]).path(), file, Problem::StrayData);
+    }
+    let aside = [
+        "README.md",
+        "docs/notes.md",
+        "README",
+        "README.txt",
+        "LICENSE",
+        "NOTICE",
+        "CODEOWNERS",
+        "OWNERS",
+        ".gitignore",
+        ".git/config.json",
+        ".github/x.yml",
+        ".DS_Store",
+        ".regal/config.yaml",
+        "..2026_01/x.rego",
+        "tests/.gitkeep",
+    ];
+    let files: Vec<(&str, &[u8])> = aside.iter().map(|file| (*file, b"\0".as_slice())).collect();
+    assert_eq!(read(dir(&files).path()).unwrap().modules().count(), 0);
+}
+
 #[test]
 fn a_file_has_a_largest_size() {
     let mut module = vec![b'\n'; MAX_REGO_BYTES as usize];

@@ -5,12 +5,27 @@ use std::collections::{BTreeMap, BTreeSet};
 use regorus::Value;
 use regorus::unstable::{AssignOp, Expr, Literal, Module, Query, Rule, RuleHead, Span};
 
-/// A name that a rule uses: `data.config.images`, `input`, `helper`, `startswith`. It ends before the first
-/// part that is computed.
+/// A name that a rule uses: `data.config.images`, `input`, `helper`, `startswith`.
 pub(super) struct Use {
+    /// It ends before the first part that is computed.
     pub(super) path: Vec<String>,
-    pub(super) is_call: bool,
+    /// The whole of it, with `None` for a part that is computed.
+    pub(super) parts: Vec<Option<String>>,
+    pub(super) role: Role,
     pub(super) span: Span,
+}
+
+/// What a name is used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Its value.
+    Value,
+    /// It is called.
+    Call,
+    /// Its value, or the function itself, takes the place of another: `with ... as it`.
+    Replacement,
+    /// Another takes its place: `with it as ...`.
+    Replaced,
 }
 
 /// What a module's names stand for.
@@ -96,6 +111,17 @@ impl Names {
         Self { package: package(module), imports }
     }
 
+    /// The reference in full, when it begins with `data`, `input` or an import of one of them.
+    pub(super) fn rooted(&self, parts: &[Option<String>]) -> Option<Vec<Option<String>>> {
+        let (first, rest) = parts.split_first()?;
+        let first = first.as_ref()?;
+        if first == "data" || first == "input" {
+            return Some(parts.to_vec());
+        }
+        let import = self.imports.get(first)?;
+        Some(import.iter().cloned().map(Some).chain(rest.iter().cloned()).collect())
+    }
+
     /// The path below `data` that `path` stands for. `None` for the input, and for what comes from it.
     pub(super) fn resolve(&self, path: &[String]) -> Option<Vec<String>> {
         let (first, rest) = path.split_first()?;
@@ -113,7 +139,7 @@ impl Names {
     }
 }
 
-fn head(rule: &Rule) -> &Expr {
+pub(super) fn head(rule: &Rule) -> &Expr {
     match rule {
         Rule::Spec { head, .. } => match head {
             RuleHead::Compr { refr, .. } | RuleHead::Set { refr, .. } | RuleHead::Func { refr, .. } => refr,
@@ -127,6 +153,8 @@ struct Uses {
     found: Vec<Use>,
     /// The local variables of each query around the place at hand.
     locals: Vec<BTreeSet<String>>,
+    /// Within the `as` of a `with`.
+    is_replacement: bool,
 }
 
 impl Uses {
@@ -168,7 +196,12 @@ impl Uses {
     fn query(&mut self, query: &Query) {
         for statement in &query.stmts {
             // What is replaced is not used; what it is replaced with is.
-            statement.with_mods.iter().for_each(|with| self.expr(&with.r#as));
+            for with in &statement.with_mods {
+                self.found.push(Use::of(&with.refr, Role::Replaced));
+                let outer = std::mem::replace(&mut self.is_replacement, true);
+                self.expr(&with.r#as);
+                self.is_replacement = outer;
+            }
             match &statement.literal {
                 Literal::SomeVars { vars, .. } => vars.iter().for_each(|var| self.declare_name(var)),
                 Literal::SomeIn { key, value, collection, .. } => {
@@ -243,11 +276,17 @@ impl Uses {
     }
 
     fn reference(&mut self, expr: &Expr, is_call: bool) {
-        let path = path(expr);
-        let is_local = path.first().is_some_and(|root| self.locals.iter().any(|scope| scope.contains(root)));
+        let role = match (is_call, self.is_replacement) {
+            (true, _) => Role::Call,
+            (false, true) => Role::Replacement,
+            (false, false) => Role::Value,
+        };
+        let used = Use::of(expr, role);
+        let is_local =
+            used.path.first().is_some_and(|root| self.locals.iter().any(|scope| scope.contains(root)));
         // A local variable is not a function, whatever its name.
         if is_call || !is_local {
-            self.found.push(Use { path, is_call, span: expr.span().clone() });
+            self.found.push(used);
         }
         self.indices(expr);
     }
@@ -269,9 +308,21 @@ impl Uses {
     }
 }
 
+impl Use {
+    fn of(reference: &Expr, role: Role) -> Self {
+        let parts = parts(reference);
+        let path = parts.iter().map_while(Clone::clone).collect();
+        Self { path, parts, role, span: reference.span().clone() }
+    }
+}
+
 /// The parts of a reference up to the first that is computed. Empty when it does not begin with a name.
-fn path(reference: &Expr) -> Vec<String> {
-    // From the end to the root; `None` stands for a computed part.
+pub(super) fn path(reference: &Expr) -> Vec<String> {
+    parts(reference).into_iter().map_while(|part| part).collect()
+}
+
+/// The parts of a reference, with `None` for one that is computed. Empty when it does not begin with a name.
+pub(super) fn parts(reference: &Expr) -> Vec<Option<String>> {
     let mut parts: Vec<Option<String>> = Vec::new();
     let mut at = reference;
     loop {
@@ -295,5 +346,6 @@ fn path(reference: &Expr) -> Vec<String> {
             _ => return Vec::new(),
         }
     }
-    parts.into_iter().rev().map_while(|part| part).collect()
+    parts.reverse();
+    parts
 }

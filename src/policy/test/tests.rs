@@ -45,7 +45,7 @@ fn a_test_passes_when_it_is_true() {
 fn everything_else_fails() {
     for (rules, says) in [
         ("test_a if data.kubepermit.x == 2", "undefined"),
-        ("test_a if data.kubepermit.nothing", "undefined"),
+        ("test_a if input.tool", "undefined"),
         ("test_a := false", "its value is false"),
         ("test_a := 1", "its value is 1"),
         ("test_a := null", "its value is null"),
@@ -73,10 +73,14 @@ fn a_suite_cannot_pass_emptily() {
     let cases: &[(&[(&str, &str)], &str)] = &[
         (&[], "the bundle has no tests"),
         (&[("tests/a_test.rego", "package a_test\ntodo_test_a := true\n")], "every test is skipped"),
-        (&[good, ("tests/a_test.rego", "package a_test\nx := true\n")], "tests/a_test.rego defines no test"),
+        (&[good, ("tests/a_test.rego", "package a_test\n")], "tests/a_test.rego defines no test"),
         (
-            &[good, ("tests/a.rego", "package a_test\ntest_a := true\n")],
-            "tests/a.rego:2: test `test_a` is in a file whose name does not end in `_test.rego`",
+            &[good, ("tests/b_test.rego", "package b_test\ntest_a := true\ntests_b := false\n")],
+            "tests/b_test.rego:3: `tests_b` is neither a test nor used by one",
+        ),
+        (
+            &[good, ("tests/b_test.rego", "package b_test\ntest_a := true\nx.test_b := false\n")],
+            "tests/b_test.rego:3: `x.test_b` is neither a test nor used by one",
         ),
         (
             &[("tests/a_test.rego", "package a_test\ntest_a if false\ntest_a if true\n")],
@@ -95,12 +99,10 @@ fn a_suite_cannot_pass_emptily() {
 }
 
 #[test]
-fn a_default_does_not_define_a_test_twice() {
-    assert_eq!(
-        outcome_of("default test_a := false\ntest_a if data.kubepermit.x == 2"),
-        TestOutcome::Fail("its value is false".to_owned())
-    );
-    assert_eq!(outcome_of("default test_a := false\ntest_a if data.kubepermit.x == 1"), TestOutcome::Pass);
+fn a_helper_is_used() {
+    let helper = ("tests/helpers.rego", "package good_test\nyes := true\nwith_yes(x) := [x, yes]\n");
+    let test = "package good_test\ntest_a if with_yes(1)[1]\n";
+    assert!(run_files(&[helper, ("tests/good_test.rego", test)]).passed());
 }
 
 #[test]
