@@ -12,7 +12,13 @@
 package kubepermit
 
 # The tools that have rules, and the part of the input that those rules read.
-tools := {"run_job": "job"}
+tools := {
+	"run_job": "job",
+	"list_pods": "kubectl",
+	"pod_logs": "kubectl",
+	"describe_resource": "kubectl",
+	"list_events": "kubectl",
+}
 
 decision := {
 	"allow": allow,

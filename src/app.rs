@@ -1,16 +1,20 @@
 //! Joins configuration to stages: the composition root. The only file that knows the embedded cluster.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 
 use crate::audit::{Audit, AuditOptions, AuditTarget};
-use crate::config::{self, AuditChoice, ClusterChoice, Config};
+use crate::config::{self, AuditChoice, ClusterChoice, Config, ReadCluster};
 use crate::embedded::{Embedded, EmbeddedOptions};
-use crate::executor::{Cluster, ClusterSource, JobExecutor, JobLimits};
-use crate::pipeline::Gateway;
-use crate::plan::JobSettings;
+use crate::executor::{
+    Access, Cluster, ClusterSource, Executor, JobExecutor, JobLimits, KubectlExecutor, PrivateHome,
+    ReadLimits, ReadSource, ReadTools,
+};
+use crate::pipeline::{Gateway, Judge};
+use crate::plan::{JobSettings, KubectlSettings, Settings};
 use crate::policy::{BundleSource, Overlay, Policy};
 use crate::schema::Catalogue;
 
@@ -36,22 +40,37 @@ impl App {
     /// handshake and the list of tools work without one, and each call says what is wrong.
     pub async fn start(config: Config) -> anyhow::Result<Self> {
         let catalogue = Catalogue::load()?;
-        let embedded = start_embedded(&config).await?;
         let policy = Arc::new(load_policy(&config)?);
+        let embedded = start_embedded(&config).await?;
         let audit = start_audit(&config)?;
         let mut notices = vec![format!("audit records go to {}", audit.location())];
         notices.extend(embedded.as_ref().map(Embedded::notice));
+        notices.extend(cluster_notice(&config));
         if policy.images_for(&[]).listing().is_empty() {
             notices.push(
                 "no image may run: list some in MCP_K8S_ALLOWED_IMAGES, --allowed-images or the policy's data.yaml"
                     .to_owned(),
             );
         }
+        if policy.readable_namespaces(&[]).is_empty() {
+            notices.push(
+                "no namespace may be read: list some in KUBEPERMIT_ALLOW_NAMESPACES, --allow-namespaces or the \
+                 policy's data.yaml"
+                    .to_owned(),
+            );
+        }
         let cluster = Arc::new(Cluster::new(source(&config, embedded.as_ref())));
         let limits = JobLimits::new(config.max_output_bytes, config.max_artifact_bytes);
-        let settings = job_settings(&config, &policy);
-        let executor = JobExecutor::new(cluster, limits);
-        let gateway = Arc::new(Gateway::new(catalogue, settings, policy, audit, executor));
+        let tools = read_tools(&config, embedded.as_ref())?;
+        notices.extend(read_notices(&tools));
+        let settings =
+            Settings { jobs: job_settings(&config, &policy), kubectl: kubectl_settings(&config, &tools) };
+        let executor = Executor::new(
+            JobExecutor::new(cluster, limits),
+            KubectlExecutor::new(tools, read_limits(&config)),
+        );
+        let judge = Judge::new(catalogue, settings, policy);
+        let gateway = Arc::new(Gateway::new(judge, audit, executor));
         Ok(Self { gateway, embedded, notices })
     }
 
@@ -80,13 +99,33 @@ impl App {
         }
     }
 
-    /// The catalogue and the images that may be used, without starting anything.
+    /// The stages that judge a call, without a cluster or an audit log.
     ///
     /// # Errors
     /// A bundle or catalogue that cannot be loaded.
-    pub fn catalogue(config: &Config) -> anyhow::Result<(Catalogue, Vec<String>)> {
+    pub fn judge(config: &Config) -> anyhow::Result<Judge> {
         let policy = load_policy(config)?;
-        Ok((Catalogue::load()?, policy.images_for(&[]).listing()))
+        let tools = read_tools(config, None)?;
+        let settings =
+            Settings { jobs: job_settings(config, &policy), kubectl: kubectl_settings(config, &tools) };
+        Ok(Judge::new(Catalogue::load()?, settings, Arc::new(policy)))
+    }
+}
+
+/// What is odd about the choice of a cluster. Nothing here keeps the program from starting: each call tells.
+fn cluster_notice(config: &Config) -> Option<String> {
+    match &config.cluster {
+        ClusterChoice::Embedded { .. } => config.kubeconfig_is_set.then(|| {
+            "a kubeconfig is set and not used for jobs, since the embedded cluster is asked for".to_owned()
+        }),
+        ClusterChoice::Kubeconfig { path, .. } => std::fs::File::open(path).err().map(|error| {
+            format!("no job can run: the kubeconfig `{}` cannot be read: {error}", path.display())
+        }),
+        ClusterChoice::InCluster => (!config.in_a_pod).then(|| {
+            "no job can run: this is not a pod of a cluster, and no kubeconfig is named \
+             (MCP_K8S_KUBECONFIG, --kubeconfig); --embedded needs none"
+                .to_owned()
+        }),
     }
 }
 
@@ -102,14 +141,19 @@ fn load_policy(config: &Config) -> anyhow::Result<Policy> {
         Some(directory) => BundleSource::Directory(directory.clone()),
         None => BundleSource::BuiltIn,
     };
+    // The embedded cluster lists its own images and namespaces, but never widens somebody's own bundle.
+    let trying_out = matches!(config.cluster, ClusterChoice::Embedded { .. }) && config.policies.is_none();
     let overlay = Overlay {
         images: config.allowed_images.clone(),
-        extra_images: match config.cluster {
-            ClusterChoice::Embedded { .. } => Embedded::images(),
-            ClusterChoice::Kubeconfig { .. } | ClusterChoice::InCluster => Vec::new(),
-        },
+        extra_images: if trying_out { Embedded::images() } else { Vec::new() },
         job_namespaces: config.namespace_is_set.then(|| vec![config.namespace.clone()]),
         max_timeout_s: Some(config.max_timeout_s),
+        read_namespaces: config.reads.allow_namespaces.clone(),
+        extra_read_namespaces: if trying_out {
+            vec![config.namespace.clone(), "default".to_owned()]
+        } else {
+            Vec::new()
+        },
     };
     let policy = Policy::load(&source, &overlay).context("the policy cannot be used")?;
     Ok(policy.with_time_limit(config::POLICY_TIME_LIMIT))
@@ -155,5 +199,66 @@ fn job_settings(config: &Config, policy: &Policy) -> JobSettings {
         helper_image: config.sidecar_image.clone(),
         user: POD_USER,
         profile: policy.pod_profile(),
+    }
+}
+
+/// What the reads run with. What is missing is no error here: the tools stay listed, and each call says what
+/// is missing and who can mend it.
+fn read_tools(config: &Config, embedded: Option<&Embedded>) -> anyhow::Result<ReadTools> {
+    let home = PrivateHome::new().context("a private directory for kubectl cannot be made")?;
+    let absolute = |path: &Path| {
+        std::path::absolute(path).with_context(|| format!("`{}` has no absolute path", path.display()))
+    };
+    let mut context = config.reads.context.as_deref();
+    let source = match (&config.reads.cluster, embedded) {
+        (ReadCluster::OwnKubeconfig(path), _) => ReadSource::Named(absolute(path)?),
+        (ReadCluster::Kubeconfig(_) | ReadCluster::Ambient { .. }, Some(embedded)) => {
+            context = None;
+            ReadSource::Named(embedded.kubectl_kubeconfig())
+        }
+        (ReadCluster::Kubeconfig(path), None) => ReadSource::Named(absolute(path)?),
+        (ReadCluster::Ambient { service, files }, None) => {
+            ReadSource::Ambient { service: service.clone(), files: files.clone() }
+        }
+    };
+    let access = Access::resolve(&source, context, &home);
+    Ok(ReadTools { program: config.reads.kubectl.clone(), access, home })
+}
+
+fn read_notices(tools: &ReadTools) -> Vec<String> {
+    let mut notices = match &tools.access {
+        Ok(access) => access.notices.clone(),
+        Err(error) => vec![format!("nothing can be read: {error}")],
+    };
+    match &tools.program {
+        Some(program) => notices.push(format!("reads run {}", program.display())),
+        None => notices.push(
+            "nothing can be read: there is no kubectl on the PATH; name one with KUBEPERMIT_KUBECTL or --kubectl"
+                .to_owned(),
+        ),
+    }
+    notices
+}
+
+fn read_limits(config: &Config) -> ReadLimits {
+    ReadLimits {
+        max_output: usize::try_from(config.reads.max_output).unwrap_or(usize::MAX),
+        deadline: Duration::from_secs(config.reads.timeout_s),
+        at_once: usize::try_from(config.reads.at_once).unwrap_or(usize::MAX),
+        ..ReadLimits::default()
+    }
+}
+
+fn kubectl_settings(config: &Config, tools: &ReadTools) -> KubectlSettings {
+    KubectlSettings {
+        context: match (&tools.access, &config.reads.context) {
+            (Ok(access), _) => access.context.clone(),
+            // No read runs; the context is that of the records.
+            (Err(_), Some(context)) => context.clone(),
+            (Err(_), None) => "none".to_owned(),
+        },
+        cache_dir: tools.home.cache().display().to_string(),
+        // A request that hangs ends before kubectl is killed, so that the cause can be told.
+        request_timeout_s: (config.reads.timeout_s * 2 / 3).max(1),
     }
 }

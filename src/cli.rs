@@ -16,9 +16,9 @@ pub use options::GatewayOptions;
 
 /// Exit codes, the same for every command.
 pub mod exit {
-    /// The command did what it was asked; a job succeeded.
+    /// The command did what it was asked; a job succeeded, a read gave something.
     pub const SUCCESS: u8 = 0;
-    /// A job failed, timed out or could not run; a policy test failed.
+    /// A job failed, timed out or could not run; a read failed; a policy test failed.
     pub const FAILED: u8 = 1;
     /// A call was refused, or the command line or configuration cannot be used.
     pub const REFUSED: u8 = 2;
@@ -27,7 +27,7 @@ pub mod exit {
 const EXIT_CODES: &str = "\
 Exit codes:
   0  done; the job succeeded, the tests passed
-  1  the job failed, timed out or could not run; a test failed
+  1  the job failed, timed out or could not run; the read failed; a test failed
   2  the call was refused, or the command line or configuration cannot be used";
 
 /// An MCP gateway for Kubernetes: every call is checked against a schema, judged by a Rego policy and
@@ -78,7 +78,7 @@ enum PolicyCommand {
     Test {
         /// The bundle; the compiled-in one when absent.
         #[arg(long, env = "KUBEPERMIT_POLICIES", value_name = "DIR")]
-        policies: Option<PathBuf>,
+        policies: Option<String>,
     },
 }
 
@@ -96,7 +96,9 @@ impl Cli {
             }
             Some(Command::Tools(options)) => tools::run(&options).await,
             Some(Command::Policy(PolicyCommand::Init { directory })) => policy::init(&directory),
-            Some(Command::Policy(PolicyCommand::Test { policies })) => policy::test(policies),
+            Some(Command::Policy(PolicyCommand::Test { policies })) => {
+                policy::test(policies.filter(|path| !path.is_empty()).map(PathBuf::from))
+            }
         }
     }
 }

@@ -7,12 +7,18 @@
 //! must not be able to supply one.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 mod file;
 mod reader;
+mod reads;
+mod setting;
+
+pub use reads::{ReadCluster, ReadConfig};
+pub use setting::Setting;
 
 use reader::Reader;
 
@@ -34,6 +40,12 @@ pub mod defaults {
     pub const DEFAULT_MEMORY: &str = "512Mi";
     /// `MCP_K8S_SIDECAR_IMAGE`
     pub const SIDECAR_IMAGE: &str = "busybox:1.36";
+    /// `KUBEPERMIT_MAX_OUTPUT`, in characters.
+    pub const MAX_OUTPUT: u64 = 262_144;
+    /// `KUBEPERMIT_READ_TIMEOUT_S`
+    pub const READ_TIMEOUT_S: u64 = 30;
+    /// `KUBEPERMIT_MAX_READS`
+    pub const MAX_READS: u64 = 4;
 }
 
 /// What was typed: flags and variables (clap fills both in), unparsed.
@@ -51,118 +63,15 @@ pub struct Typed {
     pub audit_commands: bool,
 }
 
-/// Every setting that takes a value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Setting {
-    /// Transport of `serve`.
-    Transport,
-    /// Namespace of the Jobs.
-    Namespace,
-    /// Wall clock of a command that names none.
-    DefaultTimeoutS,
-    /// The most that a caller may ask for.
-    MaxTimeoutS,
-    /// Cap on the output of a job.
-    MaxOutputBytes,
-    /// Cap on the artifacts of a job.
-    MaxArtifactBytes,
-    /// cpu request.
-    DefaultCpu,
-    /// Memory request.
-    DefaultMemory,
-    /// The images that may run.
-    AllowedImages,
-    /// The helper's image.
-    SidecarImage,
-    /// The kubeconfig.
-    Kubeconfig,
-    /// Its context.
-    Context,
-    /// The policy bundle.
-    Policies,
-    /// The audit log.
-    Audit,
-    /// What this server calls itself on its Jobs.
-    Instance,
-}
-
-impl Setting {
-    /// All of them, in the order in which README.md lists them.
-    pub const ALL: [Self; 15] = [
-        Self::Transport,
-        Self::Namespace,
-        Self::DefaultTimeoutS,
-        Self::MaxTimeoutS,
-        Self::MaxOutputBytes,
-        Self::MaxArtifactBytes,
-        Self::DefaultCpu,
-        Self::DefaultMemory,
-        Self::AllowedImages,
-        Self::SidecarImage,
-        Self::Kubeconfig,
-        Self::Context,
-        Self::Policies,
-        Self::Audit,
-        Self::Instance,
-    ];
-
-    /// The environment variable.
-    #[must_use]
-    pub fn variable(self) -> &'static str {
-        match self {
-            Self::Transport => "MCP_K8S_TRANSPORT",
-            Self::Namespace => "MCP_K8S_NAMESPACE",
-            Self::DefaultTimeoutS => "MCP_K8S_DEFAULT_TIMEOUT_S",
-            Self::MaxTimeoutS => "MCP_K8S_MAX_TIMEOUT_S",
-            Self::MaxOutputBytes => "MCP_K8S_MAX_OUTPUT_BYTES",
-            Self::MaxArtifactBytes => "MCP_K8S_MAX_ARTIFACT_BYTES",
-            Self::DefaultCpu => "MCP_K8S_DEFAULT_CPU",
-            Self::DefaultMemory => "MCP_K8S_DEFAULT_MEMORY",
-            Self::AllowedImages => "MCP_K8S_ALLOWED_IMAGES",
-            Self::SidecarImage => "MCP_K8S_SIDECAR_IMAGE",
-            Self::Kubeconfig => "MCP_K8S_KUBECONFIG",
-            Self::Context => "KUBEPERMIT_CONTEXT",
-            Self::Policies => "KUBEPERMIT_POLICIES",
-            Self::Audit => "KUBEPERMIT_AUDIT",
-            Self::Instance => "KUBEPERMIT_INSTANCE",
-        }
-    }
-
-    /// The flag without its dashes; with `_` for `-`, the key in the YAML file.
-    #[must_use]
-    pub fn flag(self) -> &'static str {
-        match self {
-            Self::Transport => "transport",
-            Self::Namespace => "namespace",
-            Self::DefaultTimeoutS => "default-timeout-s",
-            Self::MaxTimeoutS => "max-timeout-s",
-            Self::MaxOutputBytes => "max-output-bytes",
-            Self::MaxArtifactBytes => "max-artifact-bytes",
-            Self::DefaultCpu => "default-cpu",
-            Self::DefaultMemory => "default-memory",
-            Self::AllowedImages => "allowed-images",
-            Self::SidecarImage => "sidecar-image",
-            Self::Kubeconfig => "kubeconfig",
-            Self::Context => "context",
-            Self::Policies => "policies",
-            Self::Audit => "audit",
-            Self::Instance => "instance",
-        }
-    }
-
-    /// Set but empty means "nothing" here; for every other setting it means "not set", as for the reference
-    /// server, whose published client configurations set all variables.
-    #[must_use]
-    pub fn empty_is_a_value(self) -> bool {
-        self == Self::AllowedImages
-    }
-}
-
 /// What was typed, understood.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Which cluster.
     pub cluster: ClusterChoice,
+    /// A kubeconfig for jobs was named, also where another cluster is used.
+    pub kubeconfig_is_set: bool,
+    /// This runs in a pod: the cluster says where its API server is.
+    pub in_a_pod: bool,
     /// Namespace of the Jobs, and whether somebody set it (then it replaces the policy's list).
     pub namespace: String,
     /// The operator set the namespace.
@@ -191,6 +100,8 @@ pub struct Config {
     pub audit_commands: bool,
     /// Label value on this server's Jobs.
     pub instance: String,
+    /// What the reads need.
+    pub reads: ReadConfig,
 }
 
 /// Which cluster the jobs run on.
@@ -247,8 +158,10 @@ impl Config {
     pub fn read(typed: &Typed, environment: &Environment) -> Result<Self, ConfigErrors> {
         let mut reader = Reader::new(typed);
         let namespace = reader.text(Setting::Namespace);
-        let default_timeout_s = reader.whole(Setting::DefaultTimeoutS, defaults::DEFAULT_TIMEOUT_S, 1);
         let max_timeout_s = reader.whole(Setting::MaxTimeoutS, defaults::MAX_TIMEOUT_S, 1);
+        // Nobody asked for the default, so a lower ceiling is no mistake.
+        let unset = defaults::DEFAULT_TIMEOUT_S.min(max_timeout_s);
+        let default_timeout_s = reader.whole(Setting::DefaultTimeoutS, unset, 1);
         if default_timeout_s > max_timeout_s {
             reader.fault(
                 Setting::DefaultTimeoutS,
@@ -258,8 +171,11 @@ impl Config {
         let kubeconfig = reader.text(Setting::Kubeconfig).map(PathBuf::from);
         let context = reader.text(Setting::Context);
         let audit = reader.text(Setting::Audit);
+        let reads = ReadConfig::read(&mut reader, kubeconfig.as_deref(), context.clone(), environment);
         let config = Self {
-            cluster: cluster(&mut reader, typed, kubeconfig, context),
+            kubeconfig_is_set: kubeconfig.is_some(),
+            in_a_pod: environment.service.is_some(),
+            cluster: cluster(typed, kubeconfig, context),
             namespace_is_set: namespace.is_some(),
             namespace: reader.label(Setting::Namespace, namespace, defaults::NAMESPACE),
             default_timeout_s,
@@ -277,6 +193,7 @@ impl Config {
                 let typed = reader.text(Setting::Instance);
                 reader.label(Setting::Instance, typed, "default")
             },
+            reads,
         };
         match reader.text(Setting::Transport).as_deref() {
             None | Some("stdio") => {}
@@ -291,32 +208,27 @@ impl Config {
     }
 }
 
-fn cluster(
-    reader: &mut Reader<'_>,
-    typed: &Typed,
-    kubeconfig: Option<PathBuf>,
-    context: Option<String>,
-) -> ClusterChoice {
+fn cluster(typed: &Typed, kubeconfig: Option<PathBuf>, context: Option<String>) -> ClusterChoice {
     if typed.embedded || typed.embedded_unconfined {
         return ClusterChoice::Embedded { unconfined: typed.embedded_unconfined };
     }
     match kubeconfig {
         Some(path) => ClusterChoice::Kubeconfig { path, context },
-        None => {
-            if context.is_some() {
-                reader.fault(
-                    Setting::Context,
-                    "a context needs a kubeconfig; set MCP_K8S_KUBECONFIG or --kubeconfig",
-                );
-            }
-            ClusterChoice::InCluster
-        }
+        // A context may still be one for the reads.
+        None => ClusterChoice::InCluster,
     }
 }
 
 fn audit_choice(reader: &mut Reader<'_>, typed: Option<String>, environment: &Environment) -> AuditChoice {
     match typed.as_deref() {
         Some("stderr") => AuditChoice::Stderr,
+        Some(name @ ("-" | "stdout")) => {
+            reader.fault(
+                Setting::Audit,
+                &format!("`{name}`: standard output is the protocol's; name a file, a directory or `stderr`"),
+            );
+            AuditChoice::Stderr
+        }
         Some(path) => AuditChoice::Path(PathBuf::from(path)),
         None => match environment.state_directory() {
             Some(directory) => AuditChoice::StateDirectory(directory.join("kubepermit").join("audit")),
@@ -339,6 +251,12 @@ pub struct Environment {
     pub state_home: Option<PathBuf>,
     /// `HOME`
     pub home: Option<PathBuf>,
+    /// `PATH`
+    pub path: Option<OsString>,
+    /// `KUBECONFIG`
+    pub kubeconfig: Option<OsString>,
+    /// `KUBERNETES_SERVICE_HOST` and `KUBERNETES_SERVICE_PORT`, by which a pod knows its API server.
+    pub service: Option<(String, String)>,
 }
 
 impl Environment {
@@ -349,6 +267,12 @@ impl Environment {
         Self {
             state_home: std::env::var_os("XDG_STATE_HOME").map(PathBuf::from),
             home: std::env::var_os("HOME").map(PathBuf::from),
+            path: std::env::var_os("PATH"),
+            kubeconfig: std::env::var_os("KUBECONFIG"),
+            service: std::env::var("KUBERNETES_SERVICE_HOST")
+                .ok()
+                .zip(std::env::var("KUBERNETES_SERVICE_PORT").ok())
+                .filter(|(host, port)| !host.is_empty() && !port.is_empty()),
         }
     }
 
@@ -364,10 +288,11 @@ impl Environment {
     }
 }
 
-/// `MCP_K8S_*` variables of the reference server that are set and that this version does not act on.
+/// What to say of `MCP_K8S_*` and `KUBEPERMIT_*` variables that are set and change nothing: misspelt ones, and those
+/// of the reference server that this version does not act on.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the environment")]
-pub fn variables_without_effect() -> Vec<&'static str> {
+pub fn variables_without_effect() -> Vec<String> {
     const LATER: [&str; 8] = [
         "MCP_K8S_ADDR",
         "MCP_K8S_MAX_CONCURRENT",
@@ -378,7 +303,25 @@ pub fn variables_without_effect() -> Vec<&'static str> {
         "MCP_K8S_JOB_EXTRA_ENV",
         "MCP_K8S_AUTH_TOKEN",
     ];
-    LATER.into_iter().filter(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty())).collect()
+    let known = |name: &str| {
+        ["KUBEPERMIT_CONFIG", "KUBEPERMIT_LOG"].contains(&name)
+            || Setting::ALL.into_iter().any(|setting| setting.variable() == name)
+    };
+    let set = std::env::vars_os().filter(|(_, value)| !value.is_empty());
+    let names = set.filter_map(|(name, _)| name.into_string().ok());
+    let ours = names.filter(|name| name.starts_with("MCP_K8S_") || name.starts_with("KUBEPERMIT_"));
+    let mut said: Vec<String> = ours
+        .filter(|name| !known(name))
+        .map(|name| {
+            if LATER.contains(&name.as_str()) {
+                format!("{name} is set, but this version does not act on it")
+            } else {
+                format!("{name} is set, but there is no such setting")
+            }
+        })
+        .collect();
+    said.sort();
+    said
 }
 
 /// How long one policy decision may take before it is a denial.

@@ -12,6 +12,7 @@ mod cluster;
 mod controller;
 mod deletion;
 mod events;
+mod folder;
 mod images;
 mod kubeconfig;
 mod kubelet;
@@ -25,19 +26,21 @@ mod server;
 mod store;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::Permissions;
 use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Namespace, NamespaceStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use cluster::Cluster;
+use folder::Home;
 use kubelet::Kubelet;
 use node::Machine;
 use sandbox::{Confinement, Sandbox};
@@ -59,7 +62,6 @@ pub struct EmbeddedOptions {
 pub struct Embedded {
     cluster: Arc<Cluster>,
     kubeconfig: PathBuf,
-    directory: Option<TempDir>,
 }
 
 /// Why the embedded cluster does not start.
@@ -85,23 +87,27 @@ impl Embedded {
     /// # Errors
     /// When its directory or its listener cannot be made, or its containers cannot be run as wanted.
     pub async fn start(options: EmbeddedOptions) -> Result<Self, EmbeddedError> {
-        // The directory's mode is 0700: nobody else sees the pods' files or the token.
-        let directory =
-            tempfile::Builder::new().prefix("kubepermit-").tempdir().map_err(EmbeddedError::Directory)?;
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(EmbeddedError::Listen)?;
-        let address = listener.local_addr().map_err(EmbeddedError::Listen)?;
-        let links = link_programs(directory.path()).map_err(EmbeddedError::Directory)?;
-        let token = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
-        let reader = format!("reader-{}", Uuid::new_v4().simple());
-        let namespace = options.namespaces.first().map_or("default", String::as_str);
-        let kubeconfig = kubeconfig::write(directory.path(), address, (&token, &reader), namespace)
-            .map_err(EmbeddedError::Directory)?;
         let sandbox = if options.unconfined {
             let found = Sandbox::try_out(&options.launcher, Confinement::Unconfined).await;
             found.map_err(EmbeddedError::Run)?
         } else {
             Sandbox::probe(&options.launcher).await.map_err(EmbeddedError::Confine)?
         };
+        let passing = sandbox.passing_group();
+        let home = tokio::task::spawn_blocking(move || {
+            let parent = std::env::temp_dir();
+            folder::sweep(&parent);
+            Home::make(&parent, passing)
+        });
+        let home = home.await.map_err(io::Error::other).flatten().map_err(EmbeddedError::Directory)?;
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(EmbeddedError::Listen)?;
+        let address = listener.local_addr().map_err(EmbeddedError::Listen)?;
+        let links = link_programs(home.path(), passing).map_err(EmbeddedError::Directory)?;
+        let token = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
+        let reader = format!("reader-{}", Uuid::new_v4().simple());
+        let namespace = options.namespaces.first().map_or("default", String::as_str);
+        let kubeconfig = kubeconfig::write(home.path(), address, (&token, &reader), namespace)
+            .map_err(EmbeddedError::Directory)?;
         let machine = Machine::measure();
         let cluster = Arc::new(Cluster {
             store: Store::new(),
@@ -109,7 +115,7 @@ impl Embedded {
             machine,
             token,
             reader,
-            directory: directory.path().to_owned(),
+            home,
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
         });
@@ -119,10 +125,17 @@ impl Embedded {
         cluster.tasks.spawn(kubelet::run(Arc::clone(&cluster)));
         cluster.tasks.spawn(controller::run(Arc::clone(&cluster)));
         tracing::debug!(%address, "the embedded cluster listens");
-        Ok(Self { cluster, kubeconfig, directory: Some(directory) })
+        Ok(Self { cluster, kubeconfig })
     }
 
-    /// The kubeconfig file that leads to it.
+    /// The kubeconfig file that leads kubectl to it. kubectl sends no token over plain HTTP, so the server's URL holds
+    /// a secret word instead, which opens reads alone.
+    #[must_use]
+    pub fn kubectl_kubeconfig(&self) -> PathBuf {
+        self.kubeconfig.with_file_name(kubeconfig::FOR_KUBECTL)
+    }
+
+    /// The kubeconfig file that leads this program to it.
     #[must_use]
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
@@ -143,14 +156,12 @@ impl Embedded {
     }
 
     /// Ends every pod and removes all files.
-    pub async fn stop(mut self) {
+    pub async fn stop(self) {
         self.cluster.stop.cancel();
         self.cluster.tasks.close();
         self.cluster.tasks.wait().await;
-        if let Some(directory) = self.directory.take() {
-            // What stays is in the system's directory for such files.
-            let _ = tokio::task::spawn_blocking(move || directory.close()).await;
-        }
+        // The files go with the cluster, which no task holds any more.
+        let _ = tokio::task::spawn_blocking(move || drop(self)).await;
     }
 }
 
@@ -162,14 +173,18 @@ impl Drop for Embedded {
 }
 
 /// A directory of links for each image, in which its commands have their names.
-fn link_programs(directory: &Path) -> io::Result<BTreeMap<String, PathBuf>> {
+fn link_programs(directory: &Path, passing: Option<u32>) -> io::Result<BTreeMap<String, PathBuf>> {
     let mut all = BTreeMap::new();
+    let images = directory.join("images");
+    folder::make_private(&images, passing)?;
     for (index, name) in images::available().into_iter().enumerate() {
         let Ok(image) = images::resolve(&name) else {
             continue;
         };
-        let links = directory.join("images").join(index.to_string());
-        std::fs::create_dir_all(&links)?;
+        let links = images.join(index.to_string());
+        std::fs::create_dir(&links)?;
+        // Containers look into it as a user of their own.
+        std::fs::set_permissions(&links, Permissions::from_mode(0o755))?;
         for (command, program) in &image.links {
             std::os::unix::fs::symlink(program, links.join(command))?;
         }

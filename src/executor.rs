@@ -1,4 +1,6 @@
-//! [`Permit`] to Kubernetes to [`JobOutcome`]. What the policy judged is sent unchanged.
+//! [`Permit`] to Kubernetes to [`Outcome`]. What the policy judged is sent unchanged.
+//!
+//! A job goes through the API, a read through kubectl (in a module of its own). A job's way is
 //!
 //! ```text
 //! create -> feed (watch, list) -> classify -> inject -> run -> logs, collect -> cleanup
@@ -14,9 +16,12 @@ mod classify;
 mod cleanup;
 mod cluster;
 mod collect;
+mod dispatch;
 mod exec;
+mod fault;
 mod feed;
 mod inject;
+mod kubectl;
 mod logs;
 mod outcome;
 mod progress;
@@ -27,6 +32,11 @@ mod suspicion;
 mod text;
 
 pub use cluster::{Cluster, ClusterError, ClusterSource};
+pub use dispatch::{Executor, Outcome};
+pub use kubectl::{
+    Access, KubectlExecutor, PrivateHome, ReadFailure, ReadLimits, ReadOutcome, ReadReason, ReadSource,
+    ReadText, ReadTools,
+};
 pub use outcome::{Artifact, JobOutcome, Reason, Status, Truncated};
 pub use progress::Progress;
 pub use suspicion::Graces;
@@ -99,7 +109,12 @@ impl JobExecutor {
         progress: &(dyn Fn(Progress) + Send + Sync),
         cancel: CancellationToken,
     ) -> JobOutcome {
-        let Plan::Job(plan) = permit.into_plan();
+        let plan = match permit.into_plan() {
+            Plan::Job(plan) => plan,
+            Plan::Kubectl(_) => {
+                return JobOutcome::error(Reason::AdmissionDenied, "a read is not a job, so nothing was run");
+            }
+        };
         if record.decision_id() != plan.id() {
             return JobOutcome::error(
                 Reason::AdmissionDenied,
@@ -132,10 +147,7 @@ impl JobExecutor {
         };
         let client = match connecting {
             Ok(client) => client,
-            Err(error) => {
-                let message = text::because(&error.to_string(), &api::root_cause(&error));
-                return JobOutcome::error(Reason::ApiserverUnavailable, message);
-            }
+            Err(error) => return JobOutcome::error(Reason::ApiserverUnavailable, error.to_string()),
         };
         let mut run = Run::new(&client, plan, &self.limits, Steps::new(progress));
         let mut cleanup = Cleanup::new(

@@ -1,6 +1,14 @@
-//! The newest part of a stream of output, in bounded memory.
+//! Output on its way to a reader: the newest part of a stream in bounded memory, and text made safe to show.
+
+mod clean;
+mod cut;
+mod secrets;
 
 use std::collections::VecDeque;
+
+pub use clean::{Cleaned, clean, clean_bytes};
+pub use cut::{Cut, keep_end, keep_start};
+pub use secrets::redact;
 
 /// Keeps the newest bytes of a stream and counts those that came before.
 ///

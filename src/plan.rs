@@ -3,6 +3,7 @@
 mod budgets;
 mod image;
 mod job;
+mod kubectl;
 pub mod manifest;
 mod path;
 pub mod pod_security;
@@ -12,6 +13,7 @@ pub mod quantity;
 pub use budgets::Budgets;
 pub use image::{AllowedImages, ImageReference, ResolvedImage};
 pub use job::{JobPlan, JobResources, JobSettings, PlannedFile, PodProfile};
+pub use kubectl::{DnsLabel, KubectlPlan, KubectlSettings, NameError, Presentation, Verb};
 pub use quantity::QuantityError;
 
 use crate::refusal::{Reason, Refusal};
@@ -25,6 +27,17 @@ const MAX_REASONS: usize = 10;
 pub enum Plan {
     /// A Kubernetes Job, its input files and its deadline.
     Job(Box<JobPlan>),
+    /// A read by kubectl.
+    Kubectl(Box<KubectlPlan>),
+}
+
+/// What the operator configured for plans.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// For jobs.
+    pub jobs: JobSettings,
+    /// For reads.
+    pub kubectl: KubectlSettings,
 }
 
 /// Makes the plan of a call.
@@ -32,11 +45,16 @@ pub enum Plan {
 /// # Errors
 /// A [`Refusal`] of stage `plan` that names the field, when the arguments cannot be carried out: an image
 /// reference, a quantity, a path or a mode that does not parse, or a short image name that is ambiguous.
-pub fn plan(call: &ToolCall, settings: &JobSettings, images: &AllowedImages) -> Result<Plan, Refusal> {
+pub fn plan(call: &ToolCall, settings: &Settings, images: &AllowedImages) -> Result<Plan, Refusal> {
     match call.arguments() {
         Arguments::RunJob(job) => {
-            job::plan(call.id(), job, settings, images).map(|plan| Plan::Job(Box::new(plan)))
+            job::plan(call.id(), job, &settings.jobs, images).map(|plan| Plan::Job(Box::new(plan)))
         }
+        Arguments::ListPods(_)
+        | Arguments::PodLogs(_)
+        | Arguments::DescribeResource(_)
+        | Arguments::ListEvents(_) => kubectl::plan(call.id(), call.arguments(), &settings.kubectl)
+            .map(|plan| Plan::Kubectl(Box::new(plan))),
     }
 }
 

@@ -26,6 +26,7 @@ pub use error::{LoadError, Location, Problem};
 pub use init::{InitError, init};
 pub use permit::{Permit, Verdict};
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::{Duration, Instant};
 
@@ -35,7 +36,7 @@ use crate::caller::Caller;
 use crate::plan::{AllowedImages, Plan, PodProfile};
 use crate::schema::ToolCall;
 use bundle::Bundle;
-use data::Config;
+use data::{Config, EVERY_NAMESPACE};
 use evaluate::Evaluator;
 use images::ImageLists;
 
@@ -50,6 +51,8 @@ pub struct Policy {
     time_limit: Duration,
     revision: String,
     images: ImageLists,
+    read_namespaces: BTreeSet<String>,
+    role_read_namespaces: BTreeMap<String, BTreeSet<String>>,
     pod_profile: PodProfile,
 }
 
@@ -86,6 +89,8 @@ impl Policy {
             time_limit: TIME_LIMIT,
             revision: bundle.revision(&overlay.to_string()),
             images: ImageLists::new(config.images, config.role_images),
+            read_namespaces: config.read_namespaces,
+            role_read_namespaces: config.role_read_namespaces,
             pod_profile: config.pod_profile,
         })
     }
@@ -121,6 +126,18 @@ impl Policy {
     #[must_use]
     pub fn images_for(&self, roles: &[String]) -> AllowedImages {
         self.images.of(roles)
+    }
+
+    /// The namespaces that a caller with these roles may read, sorted; `["*"]` when it is every namespace.
+    /// For descriptions and messages: the rules decide.
+    #[must_use]
+    pub fn readable_namespaces(&self, roles: &[String]) -> Vec<String> {
+        let more = roles.iter().filter_map(|role| self.role_read_namespaces.get(role)).flatten();
+        let all: BTreeSet<&String> = self.read_namespaces.iter().chain(more).collect();
+        if all.iter().any(|name| name.as_str() == EVERY_NAMESPACE) {
+            return vec![EVERY_NAMESPACE.to_owned()];
+        }
+        all.into_iter().cloned().collect()
     }
 
     /// Identifies the bundle and what was laid over it: SHA-256 in hexadecimal.

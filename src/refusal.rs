@@ -4,6 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+/// The most characters of each part of a reason: it may quote what a caller sent, and must stay a reason.
+const MOST_CHARS: usize = 1000;
+
 /// One reason, in the shape of the policy's `deny` entries (`schemas/decision.json`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -27,7 +30,16 @@ impl Reason {
         field: impl Into<String>,
         hint: impl Into<String>,
     ) -> Self {
-        Self { code: code.into(), message: message.into(), field: field.into(), hint: hint.into() }
+        let bounded = |text: String| match text.char_indices().nth(MOST_CHARS) {
+            Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+            None => text,
+        };
+        Self {
+            code: code.into(),
+            message: bounded(message.into()),
+            field: bounded(field.into()),
+            hint: bounded(hint.into()),
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::executor::JobOutcome;
+use crate::executor::{JobOutcome, ReadOutcome, ReadText};
 use crate::ids::DecisionId;
 use crate::refusal::Refusal;
 
@@ -19,6 +19,13 @@ pub enum Reply {
         image: String,
         /// How the job ended.
         outcome: JobOutcome,
+    },
+    /// Admitted: what was read, or why nothing was, which is an error that the caller can act on.
+    Read {
+        /// The call's id.
+        id: DecisionId,
+        /// How the read ended.
+        outcome: ReadOutcome,
     },
     /// Not admitted: nothing ran.
     Refused {
@@ -42,12 +49,25 @@ pub enum Reply {
 }
 
 impl Reply {
-    /// The result document of an admitted job (`run_job`'s output schema), or `None` when there is none.
+    /// The result document of an admitted job or read (by its tool's output schema), or `None` when there is
+    /// none.
     #[must_use]
     pub fn result(&self) -> Option<Value> {
         match self {
             Self::Job { id, image, outcome } => Some(job_result(*id, image, outcome)),
+            Self::Read { id, outcome } => {
+                outcome.end.as_ref().ok().map(|read| read_result(*id, outcome, read))
+            }
             Self::Refused { .. } | Self::Unrecorded { .. } | Self::Broken { .. } => None,
+        }
+    }
+
+    /// The result as text, where it is one: what a model reads.
+    #[must_use]
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Self::Read { outcome, .. } => outcome.end.as_ref().ok().map(|read| read.output.as_str()),
+            Self::Job { .. } | Self::Refused { .. } | Self::Unrecorded { .. } | Self::Broken { .. } => None,
         }
     }
 
@@ -56,6 +76,15 @@ impl Reply {
     pub fn error_text(&self) -> Option<String> {
         match self {
             Self::Job { .. } => None,
+            Self::Read { id, outcome } => outcome.end.as_ref().err().map(|failure| {
+                let hint = if failure.hint.is_empty() {
+                    String::new()
+                } else {
+                    format!("\n  hint: {}", failure.hint)
+                };
+                let (message, code) = (&failure.message, failure.reason.as_str());
+                format!("the read failed\n- {message} [{code}]{hint}\n(decision {id})")
+            }),
             Self::Refused { id, refusal } => Some(format!("{refusal}\n(decision {id})")),
             Self::Unrecorded { id, cause } => Some(format!(
                 "the call ran, but its outcome could not be recorded, so its result is withheld: {cause}\n\
@@ -73,6 +102,15 @@ impl Reply {
     pub fn error_document(&self) -> Option<Value> {
         match self {
             Self::Job { .. } => None,
+            Self::Read { id, outcome } => outcome.end.as_ref().err().map(|failure| {
+                let reason = json!({
+                    "code": failure.reason.as_str(),
+                    "msg": failure.message,
+                    "field": "",
+                    "hint": failure.hint,
+                });
+                json!({ "decision_id": id, "error": { "stage": "executor", "executed": true, "reasons": [reason] } })
+            }),
             Self::Refused { id, refusal } => Some(
                 json!({ "decision_id": id, "error": { "stage": refusal.stage, "reasons": refusal.reasons } }),
             ),
@@ -84,6 +122,21 @@ impl Reply {
             }
         }
     }
+}
+
+fn read_result(id: DecisionId, outcome: &ReadOutcome, read: &ReadText) -> Value {
+    let mut result = json!({
+        "output": read.output,
+        "truncated": read.omitted_characters > 0,
+        "omitted_characters": read.omitted_characters,
+        "replaced_characters": read.replaced_characters,
+        "decision_id": id,
+        "duration_ms": u64::try_from(outcome.duration.as_millis()).unwrap_or(u64::MAX),
+    });
+    if let (Some(namespace), Value::Object(result)) = (&outcome.namespace, &mut result) {
+        result.insert("namespace".to_owned(), json!(namespace));
+    }
+    result
 }
 
 fn job_result(id: DecisionId, image: &str, outcome: &JobOutcome) -> Value {

@@ -5,5 +5,7 @@ mod call;
 mod catalogue;
 mod validation;
 
-pub use call::{Arguments, InputFile, RequestedLimits, RunJob, ToolCall};
+pub use call::{
+    Arguments, DescribeResource, InputFile, ListEvents, ListPods, PodLogs, RequestedLimits, RunJob, ToolCall,
+};
 pub use catalogue::{Catalogue, CatalogueError, ToolDefinition};

@@ -1,4 +1,4 @@
-//! When to stop: SIGINT and SIGTERM.
+//! When to stop: SIGINT, SIGTERM, and SIGHUP (the terminal was closed).
 
 /// Returns when the process is asked to stop.
 pub async fn requested() {
@@ -6,14 +6,15 @@ pub async fn requested() {
     {
         use tokio::signal::unix::{SignalKind, signal};
         // A handler that cannot be installed leaves the signal's default: the process ends.
-        let (Ok(mut terminate), Ok(mut interrupt)) =
-            (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+        let (Ok(mut terminate), Ok(mut interrupt), Ok(mut hangup)) =
+            (signal(SignalKind::terminate()), signal(SignalKind::interrupt()), signal(SignalKind::hangup()))
         else {
             return std::future::pending().await;
         };
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
+            _ = hangup.recv() => {}
         }
     }
     #[cfg(not(unix))]

@@ -7,11 +7,13 @@ mod stdio;
 mod wire;
 
 pub use stdio::{ServeError, serve};
+use wire::Usable;
 
-use crate::schema::Catalogue;
+use crate::pipeline::Judge;
 
-/// The tools as `tools/list` shows them to a caller who may use these images.
+/// The tools as `tools/list` shows them to a caller with these roles.
 #[must_use]
-pub fn listing(catalogue: &Catalogue, images: &[String]) -> Vec<rmcp::model::Tool> {
-    catalogue.definitions().map(|definition| wire::tool(definition, images)).collect()
+pub fn listing(judge: &Judge, roles: &[String]) -> Vec<rmcp::model::Tool> {
+    let usable = Usable { images: judge.images(roles), namespaces: judge.readable_namespaces(roles) };
+    judge.catalogue().definitions().map(|definition| wire::tool(definition, &usable)).collect()
 }

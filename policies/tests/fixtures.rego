@@ -47,6 +47,31 @@ base_input := {
 	"handle": null,
 }
 
+# A read that the policy allows, in the same shape.
+base_read := object.union(base_input, {
+	"tool": "list_pods",
+	"arguments": {},
+	"job": null,
+	"kubectl": {
+		"verb": "get",
+		"resource": "pods",
+		"group": "",
+		"namespace": "dev",
+		"all_namespaces": false,
+		"flags": ["--context", "--namespace", "--request-timeout", "--cache-dir", "--output"],
+		"argv": [
+			"get",
+			"--context=test",
+			"--namespace=dev",
+			"--request-timeout=20s",
+			"--cache-dir=/private/cache",
+			"--output=json",
+			"--",
+			"pods",
+		],
+	},
+})
+
 # The shape of schemas/policy-data.json.
 base_config := {
 	"images": {"docker.io/library/busybox:1.36": {}},
@@ -65,6 +90,11 @@ base_config := {
 	"timeouts": {"max_s": 600},
 	"files": {"max_count": 100, "max_bytes": 10485760},
 	"env": {"reserved": {"GOPROXY": {}}, "reserved_prefixes": ["KUBERNETES_"]},
+	"reads": {
+		"namespaces": {"dev": {}, "staging": {}},
+		"verbs": {"get": {}, "describe": {}, "logs": {}},
+		"forbidden_flags": {"raw": {}, "server": {}, "as-group": {}, "token": {}, "filename": {}, "watch": {}},
+	},
 	"pod": {"profile": "restricted"},
 	"roles": {},
 	"site": {},
@@ -72,6 +102,15 @@ base_config := {
 
 # base_input with some values of `job` replaced, at any depth.
 with_job(changes) := object.union(base_input, {"job": changes})
+
+# base_read with some values of `kubectl` replaced, at any depth.
+with_read(changes) := object.union(base_read, {"kubectl": changes})
+
+# base_read with one token put in front of its `--`, and the facts as they would be for a harmless call.
+with_token(token) := with_read({"argv": array.concat(
+	array.slice(base_read.kubectl.argv, 0, 6),
+	array.concat([token], array.slice(base_read.kubectl.argv, 6, 8)),
+)})
 
 # base_config with some values replaced, at any depth.
 with_config(changes) := object.union(base_config, changes)

@@ -61,4 +61,5 @@ golang(roles) := object.union(base_input, {
 config_with_builder := with_config({"roles": {"builder": {
 	"images": {"docker.io/library/golang:1.26": {}},
 	"images_shown": ["golang:1.26"],
+	"read_namespaces": {},
 }}})

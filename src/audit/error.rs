@@ -27,7 +27,7 @@ pub enum AuditError {
         source: io::Error,
     },
     /// Start: the path names something that cannot hold a log.
-    #[error("the audit target `{}` is neither a regular file nor a character device; name a file, a directory or `stderr`", .path.display())]
+    #[error("the audit target `{}` is not a regular file; name one, a directory, or `stderr`", .path.display())]
     NotAFile {
         /// The path.
         path: PathBuf,
@@ -39,6 +39,14 @@ pub enum AuditError {
         path: PathBuf,
         /// Its permission bits.
         mode: u32,
+    },
+    /// Start: somebody else could replace the file, or has it under another name.
+    #[error("the audit target `{}` {problem}", .path.display())]
+    Exposed {
+        /// The file or its directory.
+        path: PathBuf,
+        /// What is wrong, and what to do.
+        problem: &'static str,
     },
     /// Start: another process writes this file.
     #[error("the audit file `{}` is in use by process {}; stop that process, or name another file or a directory", .path.display(), .pid.map_or_else(|| "(unknown)".to_owned(), |pid| pid.to_string()))]

@@ -75,7 +75,7 @@ impl AuditFile for RegularFile {
     }
 }
 
-/// Standard error or a character device: what is written is gone, and neither can be synced or cut back.
+/// Standard error: what is written is gone, and can be neither synced nor cut back.
 pub(in crate::audit) struct Stream<W>(pub(in crate::audit) W);
 
 impl<W: Write + Send> AuditFile for Stream<W> {

@@ -1,8 +1,14 @@
 //! Opening a target: who may write it, and where its chain stands.
+//!
+//! A path is a regular file or a directory, nothing else: what is written to a device, a pipe or a socket is not
+//! there afterwards (`/dev/null` takes every record), and no check of the chain could tell. For a collector there
+//! is `stderr`.
+//!
+//! Neither the file nor the directory that holds it may be another user's to change; see [`private_directory`].
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
@@ -50,24 +56,17 @@ fn open_file(path: &Path) -> Result<Opened, AuditError> {
     let cannot = |source| AuditError::Open { path: path.to_owned(), source };
     let (path, existing) = resolve(path).map_err(cannot)?;
     let cannot = |source| AuditError::Open { path: path.clone(), source };
-    if let Some(metadata) = existing {
-        if metadata.file_type().is_char_device() {
-            return open_device(path);
-        }
-        if !metadata.is_file() {
-            return Err(AuditError::NotAFile { path });
-        }
-        let mode = metadata.permissions().mode() & 0o7777;
-        if mode & FORBIDDEN_MODE != 0 {
-            return Err(AuditError::Mode { path, mode });
-        }
+    match existing {
+        Some(metadata) => private_file(&path, &metadata)?,
+        // A link to nothing, or to a pipe as /dev/stderr may be.
+        None if path.is_symlink() => return Err(AuditError::NotAFile { path }),
+        None => {}
     }
+    private_directory(path.parent().unwrap_or(Path::new("/")))?;
     let lock = lock(&path)?;
     // Reading is for the last line only.
     let mut file = options().read(true).create(true).open(&path).map_err(cannot)?;
-    if !file.metadata().map_err(cannot)?.is_file() {
-        return Err(AuditError::NotAFile { path });
-    }
+    private_file(&path, &file.metadata().map_err(cannot)?)?;
     sync_parent(&path).map_err(cannot)?;
     let len = file.metadata().map_err(cannot)?.len();
     let head = last_head(&mut file, len).map_err(cannot)?;
@@ -80,22 +79,12 @@ fn open_file(path: &Path) -> Result<Opened, AuditError> {
     })
 }
 
-fn open_device(path: PathBuf) -> Result<Opened, AuditError> {
-    let file = OpenOptions::new().append(true).open(&path);
-    let file = file.map_err(|source| AuditError::Open { path: path.clone(), source })?;
-    Ok(Opened {
-        file: Box::new(Stream(file)),
-        location: path.display().to_string(),
-        head: Head::genesis(),
-        len: 0,
-    })
-}
-
 /// A file of its own for each process, so that several may use one directory at once.
 fn open_in_directory(directory: &Path, instance: &str) -> Result<Opened, AuditError> {
     let cannot = |source| AuditError::Directory { path: directory.to_owned(), source };
     let directory = std::path::absolute(directory).map_err(cannot)?;
     create_durably(&directory).map_err(cannot)?;
+    private_directory(&directory)?;
     let label: String = instance
         .chars()
         .take(64)
@@ -120,6 +109,63 @@ fn open_in_directory(directory: &Path, instance: &str) -> Result<Opened, AuditEr
             head: Head::genesis(),
             len: 0,
         });
+    }
+}
+
+/// A regular file that nobody else can write, and that has no other name: through one it could be changed
+/// after this one was made safe.
+fn private_file(path: &Path, metadata: &fs::Metadata) -> Result<(), AuditError> {
+    if !metadata.is_file() {
+        return Err(AuditError::NotAFile { path: path.to_owned() });
+    }
+    let mode = metadata.mode() & 0o7777;
+    if mode & FORBIDDEN_MODE != 0 {
+        return Err(AuditError::Mode { path: path.to_owned(), mode });
+    }
+    let problem = if !is_trusted(metadata.uid()) {
+        "belongs to another user, who may change it; run `chown` on it, or name another file"
+    } else if metadata.nlink() != 1 {
+        "has a second name (a hard link); keep it as evidence and name another file"
+    } else {
+        return Ok(());
+    };
+    Err(AuditError::Exposed { path: path.to_owned(), problem })
+}
+
+/// Whoever can write a directory can replace the files in it. So it belongs to this user or to root, and is
+/// writable by its group or by others only with the sticky bit, under which a name is its owner's alone (/tmp).
+///
+/// The root of a mount is taken as it is. A container is given its volumes so: Kubernetes makes an `emptyDir`
+/// 0777, with an `fsGroup` 2777, both root's, and a bind mount has the host's owner. Whoever made the mount
+/// decided who shares it.
+fn private_directory(directory: &Path) -> Result<(), AuditError> {
+    const WRITABLE_BY_OTHERS: u32 = 0o022;
+    const STICKY: u32 = 0o1000;
+    let cannot = |source| AuditError::Directory { path: directory.to_owned(), source };
+    let directory = directory.canonicalize().map_err(cannot)?;
+    let metadata = fs::metadata(&directory).map_err(cannot)?;
+    let problem = if !is_trusted(metadata.uid()) {
+        "belongs to another user, who may replace the log; run `chown` on it, or name another directory"
+    } else if metadata.mode() & WRITABLE_BY_OTHERS != 0 && metadata.mode() & STICKY == 0 {
+        "is a directory that others can write, so they may replace the log; run `chmod go-w` on it, or name another"
+    } else {
+        return Ok(());
+    };
+    if is_mount(&directory, &metadata).map_err(cannot)? {
+        return Ok(());
+    }
+    Err(AuditError::Exposed { path: directory, problem })
+}
+
+fn is_trusted(owner: u32) -> bool {
+    owner == 0 || owner == nix::unistd::geteuid().as_raw()
+}
+
+/// On another device than its parent. A bind mount within one device is not recognised, and refused if it is open.
+fn is_mount(directory: &Path, metadata: &fs::Metadata) -> io::Result<bool> {
+    match directory.parent() {
+        Some(parent) => Ok(fs::metadata(parent)?.dev() != metadata.dev()),
+        None => Ok(true),
     }
 }
 

@@ -39,8 +39,8 @@ pub struct DecisionSummary {
     pub allow: bool,
     /// The stage that refused; `None` when allowed.
     pub stage: Option<Stage>,
-    /// Why not. Their messages are recorded as they are, but for those of stage `schema`: a validator's
-    /// message may quote the value that it rejects, so only its code, field and hint are kept.
+    /// Why not. Recorded whole when they are the policy's; of those before it, which may quote the call, only
+    /// the code and the part of the field that the schema knows.
     pub reasons: Vec<Reason>,
     /// The policy's warnings.
     pub warn: Vec<Reason>,
@@ -67,7 +67,8 @@ pub struct OutcomeSummary {
     pub job_uid: Option<String>,
     /// The image's digest as the node reported it, when it ran.
     pub image_id: Option<String>,
-    /// One sentence for a reader; empty when there is nothing to add.
+    /// One sentence for a reader; empty when there is nothing to add. Must not quote the call's content; at
+    /// most 1000 characters are recorded.
     pub message: String,
 }
 
@@ -94,7 +95,7 @@ pub struct OutputSummary {
     pub sha256: String,
     /// How many bytes were returned.
     pub len: u64,
-    /// How many bytes came before them and were left out.
+    /// How much was left out: bytes before them (a job), or characters at any place (a read).
     pub omitted: u64,
 }
 
@@ -164,13 +165,8 @@ pub(in crate::audit) fn stop(instance: &str) -> Members {
 /// The decision on one call, redacted.
 pub(in crate::audit) fn decision(entry: Entry, instance: &str, record_commands: bool) -> Option<Members> {
     let Entry { decision_id, caller, tool, arguments, mut decision, subject } = entry;
-    let unchecked = decision.stage == Some(Stage::Schema);
-    if unchecked {
-        for reason in &mut decision.reasons {
-            reason.message.clear();
-        }
-    }
-    let arguments = if unchecked {
+    decision.reasons = redact::reasons(decision.stage, decision.reasons);
+    let arguments = if decision.stage == Some(Stage::Schema) {
         redact::unchecked_arguments(arguments)
     } else {
         redact::arguments(arguments, record_commands)
@@ -193,6 +189,7 @@ pub(in crate::audit) fn outcome(
     outcome: &OutcomeSummary,
     instance: &str,
 ) -> Option<Members> {
+    let outcome = OutcomeSummary { message: redact::message(&outcome.message), ..outcome.clone() };
     Some(vec![
         ("kind", json!("outcome")),
         ("instance", json!(instance)),

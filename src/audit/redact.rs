@@ -3,15 +3,104 @@
 //! Works by member name at every depth, so that a raw argument or a whole manifest passed by mistake loses
 //! the same things as a well-formed view:
 //!
-//! - `env`: the names, each with the length of its value. No digest: a short secret can be guessed from one.
+//! - `env`: the names, each with the length of its value. No digest: a short secret can be guessed from one. A
+//!   name that is none (`TOKEN=secret`) is replaced by `<not a name 1>` and so on.
 //! - `files`: `path` and `mode`; contents as `{sha256, len}` where the caller made one, else `{len}`.
 //! - `content`, `content_b64`, `stdin`, `data`, `stringData`, `binaryData` elsewhere: the same.
 //! - `command`, `args`: `{sha256, argc, len}` over the elements, each followed by a NUL byte
 //!   (`printf 'echo\0hello\0' | sha256sum`), unless the operator asked for commands.
+//!
+//! The reasons of a refusal are cut to what their stage can vouch for; see [`reasons`].
 
 use serde_json::{Map, Value, json};
 
 use crate::audit::record::{byte_count, sha256_hex};
+use crate::refusal::{Reason, Stage};
+
+/// The names that the tools' input schemas give to properties: all that a recorded `field` may be made of, with
+/// indices. A test compares them with the schemas.
+const PROPERTIES: [&str; 24] = [
+    "command",
+    "container",
+    "content_b64",
+    "cpu",
+    "env",
+    "field_selector",
+    "files",
+    "for_kind",
+    "for_name",
+    "image",
+    "kind",
+    "limits",
+    "memory",
+    "mode",
+    "name",
+    "namespace",
+    "path",
+    "previous",
+    "selector",
+    "since_seconds",
+    "tail_lines",
+    "timeout_s",
+    "warnings_only",
+    "workdir",
+];
+
+/// Those below which the caller chooses the names.
+const FREE_FORM: [&str; 1] = ["env"];
+
+/// The most characters of an outcome's message.
+const MOST_MESSAGE: usize = 1000;
+
+/// The reasons of a refusal at `stage`, as a record may hold them.
+///
+/// Before the policy, a reason speaks of what the caller wrote: its message may quote a value that was refused,
+/// its hint a name, its field the name of a variable. Of those the code is kept, which is ours, and the part of
+/// the field that the tool's schema knows.
+///
+/// A reason of the policy is kept whole: it says why the rules refused, which is what the record is for. Environment
+/// values, file contents and standard input cannot be in it, since the policy is given lengths and digests of them.
+/// What it may quote has passed the plan's grammars (an image reference, the name of a variable, a namespace, a
+/// path) and is in the record's `arguments` as well. The one exception is the command: a site's own rule may put an
+/// argument into its message, and then its author has decided so. A reason of the audit stage speaks of the
+/// log alone.
+pub(in crate::audit) fn reasons(stage: Option<Stage>, reasons: Vec<Reason>) -> Vec<Reason> {
+    match stage {
+        Some(Stage::Schema | Stage::Plan) => reasons
+            .into_iter()
+            .map(|reason| Reason::new(reason.code, "", known_part(&reason.field), ""))
+            .collect(),
+        Some(Stage::Policy | Stage::Audit) | None => reasons,
+    }
+}
+
+/// The message of an outcome, on one line and of bounded length. Which messages may be recorded at all is decided
+/// by whoever knows where their words come from.
+pub(in crate::audit) fn message(text: &str) -> String {
+    let mut bounded: String =
+        text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MOST_MESSAGE).collect();
+    if text.chars().nth(MOST_MESSAGE).is_some() {
+        bounded.push('…');
+    }
+    bounded
+}
+
+/// The beginning of a JSON pointer, up to the first name that no schema gives.
+fn known_part(pointer: &str) -> String {
+    let mut known = String::new();
+    for part in pointer.split('/').skip(1) {
+        let index = part.len() <= 6 && !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+        if !index && !PROPERTIES.contains(&part) {
+            break;
+        }
+        known.push('/');
+        known.push_str(part);
+        if FREE_FORM.contains(&part) {
+            break;
+        }
+    }
+    known
+}
 
 /// `{sha256, len}` of the raw arguments of a call that never passed its schema.
 #[must_use]
@@ -74,19 +163,33 @@ fn nested(value: Value, record_commands: bool) -> Value {
 fn environment(value: Value) -> Value {
     match value {
         Value::Null => Value::Null,
-        Value::Object(members) => {
-            members.into_iter().map(|(name, value)| (name, length(&value))).collect::<Map<_, _>>().into()
-        }
-        Value::Array(items) => items
-            .iter()
-            .filter_map(|item| {
-                let name = item.get("name")?.as_str()?.to_owned();
-                Some((name, item.get("value").map_or_else(|| json!({ "len": 0 }), length)))
-            })
-            .collect::<Map<_, _>>()
-            .into(),
+        Value::Object(members) => named(members.iter().map(|(name, value)| (name.as_str(), length(value)))),
+        Value::Array(items) => named(items.iter().filter_map(|item| {
+            let name = item.get("name")?.as_str()?;
+            Some((name, item.get("value").map_or_else(|| json!({ "len": 0 }), length)))
+        })),
         other @ (Value::Bool(_) | Value::Number(_) | Value::String(_)) => length(&other),
     }
+}
+
+fn named<'a>(variables: impl Iterator<Item = (&'a str, Value)>) -> Value {
+    let mut kept = Map::new();
+    let mut nameless = 0;
+    for (name, value) in variables {
+        if is_variable(name) {
+            kept.insert(name.to_owned(), value);
+        } else {
+            nameless += 1;
+            kept.insert(format!("<not a name {nameless}>"), value);
+        }
+    }
+    kept.into()
+}
+
+/// Whether this may be the name of a variable, by the grammar that the plan enforces.
+fn is_variable(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    name.bytes().all(plain) && name.bytes().next().is_some_and(|first| !first.is_ascii_digit())
 }
 
 fn files(value: Value) -> Value {
@@ -177,6 +280,14 @@ mod tests {
             ),
             (json!({ "env": "canary" }), json!({ "env": { "len": 6 } })),
             (
+                json!({ "env": { "A=canary": "x", "": "", "1canary": "y", "_OK1": "z" } }),
+                json!({ "env": { "<not a name 1>": { "len": 0 }, "<not a name 2>": { "len": 1 }, "<not a name 3>": { "len": 1 }, "_OK1": { "len": 1 } } }),
+            ),
+            (
+                json!({ "env": [{ "name": "A=canary", "value": "x" }] }),
+                json!({ "env": { "<not a name 1>": { "len": 1 } } }),
+            ),
+            (
                 json!({ "spec": [{ "env": [{ "name": "A", "value": "canary" }, "canary"] }] }),
                 json!({ "spec": [{ "env": { "A": { "len": 6 } } }] }),
             ),
@@ -195,6 +306,57 @@ mod tests {
         ] {
             assert_eq!(arguments(given, false), expected);
         }
+    }
+
+    #[test]
+    fn a_field_ends_where_the_caller_chose_the_name() {
+        for (field, kept) in [
+            ("", ""),
+            ("/env", "/env"),
+            ("/env/canary", "/env"),
+            ("/env/path", "/env"),
+            ("/env/1", "/env"),
+            ("/canary", ""),
+            ("/canary/env", ""),
+            ("canary", ""),
+            ("/files/12/content_b64", "/files/12/content_b64"),
+            ("/files/12/canary", "/files/12"),
+            ("/files/12345678", "/files"),
+            ("/limits/cpu", "/limits/cpu"),
+            ("/command/3", "/command/3"),
+        ] {
+            assert_eq!(known_part(field), kept, "{field}");
+        }
+    }
+
+    #[test]
+    fn the_properties_are_those_of_the_schemas() {
+        fn collect(schema: &Value, names: &mut std::collections::BTreeSet<String>, free: &mut Vec<String>) {
+            for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+                names.insert(name.clone());
+                if property["type"] == "object" && property["additionalProperties"] != json!(false) {
+                    free.push(name.clone());
+                }
+                collect(property, names, free);
+                collect(&property["items"], names, free);
+            }
+        }
+        let (mut names, mut free) = (std::collections::BTreeSet::new(), Vec::new());
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("schemas/tools");
+        for file in std::fs::read_dir(folder).unwrap() {
+            let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+            let tool: Value = serde_json::from_str(&text).unwrap();
+            collect(&tool["inputSchema"], &mut names, &mut free);
+        }
+        assert_eq!(names, PROPERTIES.map(str::to_owned).into());
+        assert_eq!(free, FREE_FORM);
+    }
+
+    #[test]
+    fn a_message_is_one_bounded_line() {
+        assert_eq!(message("a\nb\u{1b}[2J"), "a b [2J");
+        assert_eq!(message(&"ä".repeat(MOST_MESSAGE)), "ä".repeat(MOST_MESSAGE));
+        assert_eq!(message(&"ä".repeat(1 << 20)), "ä".repeat(MOST_MESSAGE) + "…");
     }
 
     #[test]

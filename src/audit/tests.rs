@@ -109,7 +109,8 @@ async fn a_call_leaves_a_decision_and_an_outcome_in_one_chain() {
     let open = audit.admit(entry).await.unwrap();
     assert_eq!(open.decision_id(), id);
     assert_eq!(kinds(&records(&path)), ["start", "decision"]);
-    open.close(&succeeded()).await.unwrap();
+    let message = format!("one\ntwo{}", "x".repeat(5000));
+    open.close(&OutcomeSummary { message, ..succeeded() }).await.unwrap();
     for stage in [Stage::Schema, Stage::Plan, Stage::Policy, Stage::Audit] {
         audit.refuse(refused(stage)).await.unwrap();
     }
@@ -128,6 +129,8 @@ async fn a_call_leaves_a_decision_and_an_outcome_in_one_chain() {
     // printf 'hello\n' | sha256sum
     let hello = "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03";
     assert_eq!(records[2]["outcome"]["output"], json!({ "sha256": hello, "len": 6, "omitted": 0 }));
+    let message = records[2]["outcome"]["message"].as_str().unwrap();
+    assert!(message.starts_with("one twox") && message.chars().count() == 1001, "{message}");
     assert_eq!(records[5]["decision"]["reasons"][0]["msg"], "`evil` is not listed");
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o600);
 }
@@ -282,6 +285,106 @@ fn a_file_that_others_may_touch_is_refused() {
     ));
 }
 
+#[test]
+fn only_a_regular_file_with_one_name_holds_a_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let start = |path: &Path| Audit::start(AuditTarget::File(path.to_owned()), options()).map(|_| ());
+    for device in ["/dev/null", "/dev/zero", "/dev/full", "/dev/stderr", "/dev/tty"] {
+        // Where standard error is a file it is one like any other, so not here.
+        if device == "/dev/stderr" && fs::metadata(device).is_ok_and(|metadata| metadata.is_file()) {
+            continue;
+        }
+        let error = start(Path::new(device)).unwrap_err();
+        assert!(matches!(error, AuditError::NotAFile { .. }), "{device}: {error}");
+        assert!(!Path::new(&format!("{device}.lock")).exists());
+    }
+    let link = folder.path().join("null");
+    std::os::unix::fs::symlink("/dev/null", &link).unwrap();
+    assert!(matches!(start(&link), Err(AuditError::NotAFile { .. })));
+    let socket = folder.path().join("socket");
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    assert!(matches!(start(&socket), Err(AuditError::NotAFile { .. })));
+
+    let path = folder.path().join("audit.jsonl");
+    fs::write(&path, "").unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    let second = folder.path().join("second.jsonl");
+    fs::hard_link(&path, &second).unwrap();
+    for name in [&path, &second] {
+        let error = start(name).unwrap_err();
+        assert!(error.to_string().contains("hard link"), "{error}");
+    }
+    fs::remove_file(second).unwrap();
+    start(&path).unwrap();
+}
+
+#[test]
+fn a_directory_that_others_may_write_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = folder.path().join("logs");
+    fs::create_dir(&directory).unwrap();
+    let targets =
+        |name: &str| [AuditTarget::Directory(directory.clone()), AuditTarget::File(directory.join(name))];
+    for (mode, good) in [
+        (0o700, true),
+        (0o755, true),
+        (0o2750, true),
+        (0o775, false),
+        (0o777, false),
+        (0o2777, false),
+        (0o722, false),
+        (0o1777, true),
+        (0o1770, true),
+    ] {
+        fs::set_permissions(&directory, fs::Permissions::from_mode(mode)).unwrap();
+        for target in targets(&format!("{mode:o}.jsonl")) {
+            match Audit::start(target, options()) {
+                Ok(_) => assert!(good, "{mode:o}"),
+                Err(error @ AuditError::Exposed { .. }) => {
+                    assert!(!good, "{mode:o}");
+                    assert!(error.to_string().contains("chmod go-w"), "{error}");
+                }
+                Err(other) => panic!("{mode:o}: {other}"),
+            }
+        }
+    }
+    if nix::unistd::geteuid().is_root() {
+        fs::set_permissions(&directory, fs::Permissions::from_mode(0o755)).unwrap();
+        let file = directory.join("700.jsonl");
+        std::os::unix::fs::chown(&file, Some(65532), None).unwrap();
+        assert!(matches!(
+            Audit::start(AuditTarget::File(file), options()),
+            Err(AuditError::Exposed { problem, .. }) if problem.contains("another user")
+        ));
+        std::os::unix::fs::chown(&directory, Some(65532), None).unwrap();
+        for target in targets("new.jsonl") {
+            assert!(matches!(Audit::start(target, options()), Err(AuditError::Exposed { .. })));
+        }
+    }
+}
+
+#[test]
+fn a_volume_is_taken_as_it_was_mounted() {
+    // Nobody else may mount.
+    if !nix::unistd::geteuid().is_root() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let volume = folder.path().join("volume");
+    fs::create_dir(&volume).unwrap();
+    // As Kubernetes makes an emptyDir, without and with an fsGroup.
+    for mode in ["mode=0777", "mode=2777"] {
+        let flags = nix::mount::MsFlags::empty();
+        nix::mount::mount(Some("tmpfs"), &volume, Some("tmpfs"), flags, Some(mode)).unwrap();
+        let started = [AuditTarget::Directory(volume.clone()), AuditTarget::File(volume.join("log"))]
+            .map(|target| Audit::start(target, options()).map(|_| ()));
+        nix::mount::umount2(&volume, nix::mount::MntFlags::MNT_DETACH).unwrap();
+        for started in started {
+            started.unwrap();
+        }
+    }
+}
+
 #[tokio::test]
 async fn nothing_of_a_call_that_must_stay_out_gets_in() {
     let folder = tempfile::tempdir().unwrap();
@@ -305,6 +408,22 @@ async fn nothing_of_a_call_that_must_stay_out_gets_in() {
     invalid.decision.reasons =
         vec![Reason::new("schema.type", "\"canary\" is not an object", "/env", "write an object")];
     audit.refuse(invalid).await.unwrap();
+    // A name that is refused is the caller's text as much as a value.
+    let mut unplanned = refused(Stage::Plan);
+    unplanned.arguments = json!({ "command": ["x"], "env": { "TOKEN=canary": "x", "OK": "x" } });
+    unplanned.decision.reasons = vec![Reason::new(
+        "env.name",
+        "environment variable name `TOKEN=canary` is not one",
+        "/env/TOKEN=canary",
+        "write `canary`",
+    )];
+    audit.refuse(unplanned).await.unwrap();
+    let mut unknown = refused(Stage::Schema);
+    unknown.decision.reasons = vec![
+        Reason::new("schema.additionalProperties", "no field `canary`", "/files/3/canary", "remove `canary`"),
+        Reason::new("schema.type", "not a string", "/env/canary", "change it"),
+    ];
+    audit.refuse(unknown).await.unwrap();
     let odd = json!({ "env": "canary", "files": ["canary"], "command": "canary" });
     audit.refuse(Entry { arguments: odd, ..refused(Stage::Policy) }).await.unwrap();
     audit.stop().await.unwrap();
@@ -312,12 +431,19 @@ async fn nothing_of_a_call_that_must_stay_out_gets_in() {
     let found = records(&path);
     assert_eq!(found[1]["arguments"]["env"], json!({ "TOKEN": { "len": 6 } }));
     assert_eq!(found[2]["decision"]["reasons"][0]["field"], "/env");
+    assert_eq!(
+        found[3]["decision"]["reasons"],
+        json!([{ "code": "env.name", "msg": "", "field": "/env", "hint": "" }])
+    );
+    assert_eq!(found[3]["arguments"]["env"], json!({ "<not a name 1>": { "len": 1 }, "OK": { "len": 1 } }));
+    assert_eq!(found[4]["decision"]["reasons"][0]["field"], "/files/3");
+    assert_eq!(found[4]["decision"]["reasons"][1]["field"], "/env");
 
     let audit =
         Audit::start(AuditTarget::File(path.clone()), AuditOptions { record_commands: true, ..options() })
             .unwrap();
     audit.refuse(Entry { arguments: slip, ..refused(Stage::Policy) }).await.unwrap();
-    assert_eq!(records(&path)[6]["arguments"]["command"], json!(["sh", "-c", "canary"]));
+    assert_eq!(records(&path)[8]["arguments"]["command"], json!(["sh", "-c", "canary"]));
 }
 
 #[tokio::test]

@@ -12,7 +12,12 @@ use crate::audit::log::Log;
 use crate::audit::{AuditError, OpenRecord};
 
 /// How many calls may be recorded or open at once. An open call keeps its slot until its outcome is written,
-/// so that an outcome never waits for a place.
+/// so that an outcome never waits for a place, and the queue of a disk that hangs stays within 1024 lines of
+/// 64 KiB.
+///
+/// So this is also the most jobs that run at once: the next call waits for a slot and is refused at the commit
+/// deadline. That is far above what comes before it: each job is a pod with a watch of its own, and one
+/// gateway's quota, connections and memory (each result may hold tens of MiB) end at hundreds.
 pub(in crate::audit) const SLOTS: usize = 1024;
 
 /// What the writer is asked to do. `members` is encoded text.

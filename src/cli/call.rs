@@ -5,7 +5,6 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
@@ -13,6 +12,7 @@ use crate::caller::Caller;
 use crate::cli::terminal::{self, ProgressLine};
 use crate::cli::{GatewayOptions, exit};
 use crate::executor::Status;
+use crate::output::clean;
 use crate::pipeline::{Preview, Request};
 use crate::plan::Plan;
 use crate::refusal::Reason;
@@ -32,38 +32,27 @@ pub(super) async fn run(
     telemetry::start(options.log()).map_err(anyhow::Error::msg)?;
     let (arguments, fault) = read(arguments)?;
     let config = config::Config::read(&options.typed(), &config::Environment::read())?;
+    let request = Request { caller: Caller::at_command_line(), tool: tool.to_owned(), arguments, fault };
+    if dry_run {
+        return show_preview(&App::judge(&config)?.preview(&request).await).map(ExitCode::from);
+    }
     let app = App::start(config).await?;
     for notice in app.notices() {
         tracing::info!("{notice}");
     }
+    let line = ProgressLine::new();
     let cancelled = CancellationToken::new();
-    let mut request = Request {
-        caller: Caller::at_command_line(),
-        tool: tool.to_owned(),
-        arguments,
-        fault,
-        progress: None,
-        cancelled: cancelled.clone(),
+    let gateway = app.gateway();
+    let call = gateway.call(request, Box::new(move |step| line.show(step.as_str())), cancelled.clone());
+    tokio::pin!(call);
+    let reply = loop {
+        tokio::select! {
+            reply = &mut call => break reply,
+            () = shutdown::requested(), if !cancelled.is_cancelled() => cancelled.cancel(),
+        }
     };
-    let code = if dry_run {
-        show_preview(&app.gateway().preview(request).await)?
-    } else {
-        let line = ProgressLine::new();
-        let (sender, mut receiver) = mpsc::channel(16);
-        request.progress = Some(sender);
-        let gateway = app.gateway();
-        let call = gateway.call(request);
-        tokio::pin!(call);
-        let reply = loop {
-            tokio::select! {
-                reply = &mut call => break reply,
-                Some(progress) = receiver.recv() => line.show(progress.as_str()),
-                () = shutdown::requested(), if !cancelled.is_cancelled() => cancelled.cancel(),
-            }
-        };
-        line.clear();
-        show_reply(&reply)?
-    };
+    line.clear();
+    let code = show_reply(&reply)?;
     app.stop().await;
     Ok(ExitCode::from(code))
 }
@@ -105,6 +94,10 @@ fn show_reply(reply: &Reply) -> anyhow::Result<u8> {
             };
             (code, reply.result())
         }
+        Reply::Read { outcome, .. } => match &outcome.end {
+            Ok(_) => (exit::SUCCESS, reply.result()),
+            Err(_) => (exit::FAILED, reply.error_document()),
+        },
         Reply::Refused { .. } => (exit::REFUSED, reply.error_document()),
         Reply::Unrecorded { .. } | Reply::Broken { .. } => (exit::FAILED, reply.error_document()),
     };
@@ -118,7 +111,12 @@ fn show_reply(reply: &Reply) -> anyhow::Result<u8> {
 
 /// A reply for a reader.
 fn text(reply: &Reply) -> String {
-    let Reply::Job { id, image, outcome } = reply else { return reply.error_text().unwrap_or_default() };
+    if let Some(text) = reply.text() {
+        return text.trim_end_matches('\n').to_owned();
+    }
+    let Reply::Job { id, image, outcome } = reply else {
+        return printable(&reply.error_text().unwrap_or_default());
+    };
     let mut lines = Vec::new();
     if outcome.truncated.output {
         lines.push(format!("[{} bytes of output before this were dropped]", outcome.omitted_bytes));
@@ -138,7 +136,7 @@ fn text(reply: &Reply) -> String {
         lines.push(printable(&outcome.message));
     }
     for artifact in &outcome.artifacts {
-        let name = printable(&artifact.name);
+        let name = printable_name(&artifact.name);
         match std::str::from_utf8(&artifact.content) {
             Ok(content) if content.len() <= 200 && !content.trim_end().contains('\n') => {
                 lines.push(format!(
@@ -157,14 +155,22 @@ fn text(reply: &Reply) -> String {
     lines.join("\n")
 }
 
-/// A stranger's text, fit for a terminal: control characters other than line breaks and tabs are shown, not
-/// obeyed.
+/// A stranger's text, fit for a terminal.
 fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect()
+    clean(text).text
+}
+
+/// The same on one line, for a name.
+fn printable_name(name: &str) -> String {
+    printable(name).replace('\n', "\\n").replace('\t', "\\t")
 }
 
 fn show_preview(preview: &Preview) -> anyhow::Result<u8> {
-    let manifest = preview.plan.as_ref().map(|Plan::Job(job)| job.manifest());
+    let (manifest, argv) = match &preview.plan {
+        Some(Plan::Job(job)) => (Some(job.manifest()), None),
+        Some(Plan::Kubectl(read)) => (None, Some(read.argv())),
+        None => (None, None),
+    };
     let code = if preview.refusal.is_some() { exit::REFUSED } else { exit::SUCCESS };
     let document = json!({
         "decision_id": preview.id,
@@ -173,6 +179,7 @@ fn show_preview(preview: &Preview) -> anyhow::Result<u8> {
         "warn": preview.decision.as_ref().map(|decision| &decision.warn),
         "policy_revision": preview.decision.as_ref().map(|decision| &decision.revision),
         "manifest": manifest,
+        "argv": argv,
     });
     if !terminal::person_reads() {
         terminal::print(&serde_json::to_string_pretty(&document)?)?;
@@ -184,6 +191,9 @@ fn show_preview(preview: &Preview) -> anyhow::Result<u8> {
     }
     if let Some(manifest) = manifest {
         terminal::print(&serde_yaml::to_string(manifest)?)?;
+    }
+    if let Some(argv) = argv {
+        terminal::print(&format!("kubectl {}", argv.join(" ")))?;
     }
     Ok(code)
 }

@@ -8,6 +8,9 @@ use clap::Args;
 
 use crate::config::{Setting, Typed};
 
+/// What is logged unless somebody says otherwise.
+const DEFAULT_LOG: &str = "warn,kubepermit=info";
+
 /// Settings of the gateway. The `MCP_K8S_*` variables are those of the reference server.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Cluster")]
@@ -21,15 +24,36 @@ pub struct GatewayOptions {
     /// Path of the kubeconfig; without it, the service account of the pod that this runs in.
     #[arg(long, env = "MCP_K8S_KUBECONFIG", value_name = "FILE")]
     kubeconfig: Option<String>,
-    /// Context of the kubeconfig; without it, its current one at start.
+    /// Context of the kubeconfig, on every command; without it, its current one at start.
     #[arg(long, env = "KUBEPERMIT_CONTEXT", value_name = "NAME")]
     context: Option<String>,
     /// Namespace of the jobs [default: mcp-ephemeral].
     #[arg(long, env = "MCP_K8S_NAMESPACE", value_name = "NAME")]
     namespace: Option<String>,
+    /// Path of a kubeconfig for the reads alone; without it, that of the jobs, the pod's service account, or
+    /// $KUBECONFIG and ~/.kube/config, in this order.
+    #[arg(long, env = "KUBEPERMIT_READ_KUBECONFIG", value_name = "FILE")]
+    read_kubeconfig: Option<String>,
     /// What this server calls itself on its jobs [default: default].
     #[arg(long, env = "KUBEPERMIT_INSTANCE", value_name = "NAME")]
     instance: Option<String>,
+
+    /// Namespaces that may be read, separated by commas, or `*` for every one; replaces the policy's list. Set
+    /// but empty: none.
+    #[arg(long, env = "KUBEPERMIT_ALLOW_NAMESPACES", value_name = "NAMES", help_heading = "Reads")]
+    allow_namespaces: Option<String>,
+    /// Absolute path of kubectl; without it, the first on the PATH at start.
+    #[arg(long, env = "KUBEPERMIT_KUBECTL", value_name = "FILE", help_heading = "Reads")]
+    kubectl: Option<String>,
+    /// How much output of a read is returned, in characters [default: 262144].
+    #[arg(long, env = "KUBEPERMIT_MAX_OUTPUT", value_name = "CHARACTERS", help_heading = "Reads")]
+    max_output: Option<String>,
+    /// How long a read may take, in seconds [default: 30].
+    #[arg(long, env = "KUBEPERMIT_READ_TIMEOUT_S", value_name = "SECONDS", help_heading = "Reads")]
+    read_timeout_s: Option<String>,
+    /// How many reads may run at once [default: 4].
+    #[arg(long, env = "KUBEPERMIT_MAX_READS", value_name = "COUNT", help_heading = "Reads")]
+    max_reads: Option<String>,
 
     /// Images that may run, separated by commas; replaces the policy's list. Set but empty: none.
     #[arg(long, env = "MCP_K8S_ALLOWED_IMAGES", value_name = "IMAGES", help_heading = "Jobs")]
@@ -72,13 +96,13 @@ pub struct GatewayOptions {
     transport: Option<String>,
     /// YAML file of settings, below flags and variables; its keys are the flags' names with `_` for `-`.
     #[arg(long, env = "KUBEPERMIT_CONFIG", value_name = "FILE", help_heading = "Program")]
-    config: Option<PathBuf>,
+    config: Option<String>,
     /// What to log on standard error (`error`, `warn`, `info`, `debug`, or tracing's filter syntax).
     #[arg(
         long,
         env = "KUBEPERMIT_LOG",
         value_name = "FILTER",
-        default_value = "warn,kubepermit=info",
+        default_value = DEFAULT_LOG,
         help_heading = "Program"
     )]
     log: String,
@@ -88,7 +112,7 @@ impl GatewayOptions {
     /// What to log.
     #[must_use]
     pub fn log(&self) -> &str {
-        &self.log
+        if self.log.is_empty() { DEFAULT_LOG } else { &self.log }
     }
 
     /// What was typed. Taken apart whole, so that a new option cannot be forgotten.
@@ -99,6 +123,12 @@ impl GatewayOptions {
             embedded_unconfined,
             kubeconfig,
             context,
+            read_kubeconfig,
+            allow_namespaces,
+            kubectl,
+            max_output,
+            read_timeout_s,
+            max_reads,
             namespace,
             instance,
             allowed_images,
@@ -119,6 +149,12 @@ impl GatewayOptions {
         let values = [
             (Setting::Kubeconfig, kubeconfig),
             (Setting::Context, context),
+            (Setting::ReadKubeconfig, read_kubeconfig),
+            (Setting::AllowNamespaces, allow_namespaces),
+            (Setting::Kubectl, kubectl),
+            (Setting::MaxOutput, max_output),
+            (Setting::ReadTimeoutS, read_timeout_s),
+            (Setting::MaxReads, max_reads),
             (Setting::Namespace, namespace),
             (Setting::Instance, instance),
             (Setting::AllowedImages, allowed_images),
@@ -135,7 +171,7 @@ impl GatewayOptions {
         ];
         Typed {
             values: values.into_iter().filter_map(|(setting, value)| Some((setting, value?))).collect(),
-            file: config,
+            file: config.filter(|path| !path.is_empty()).map(PathBuf::from),
             embedded,
             embedded_unconfined,
             audit_commands,

@@ -1,5 +1,6 @@
 //! `kubepermit serve`: MCP over standard input and output until the input ends or a signal comes.
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use crate::app::App;
@@ -12,12 +13,15 @@ pub(super) async fn run(options: &GatewayOptions) -> anyhow::Result<ExitCode> {
     telemetry::start(options.log()).map_err(anyhow::Error::msg)?;
     let output = terminal::protocol_output()?;
     let config = config::Config::read(&options.typed(), &config::Environment::read())?;
-    for variable in config::variables_without_effect() {
-        tracing::warn!("{variable} is set, but this version does not act on it");
+    for warning in config::variables_without_effect() {
+        tracing::warn!("{warning}");
     }
     let app = App::start(config).await?;
     for notice in app.notices() {
         tracing::info!("{notice}");
+    }
+    if std::io::stdin().is_terminal() {
+        tracing::info!("an MCP client is expected on standard input; end with Ctrl-D");
     }
     let session = transport::serve(app.gateway(), tokio::io::stdin(), output);
     let end = tokio::select! {

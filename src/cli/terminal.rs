@@ -21,6 +21,7 @@ pub(super) fn print(text: &str) -> anyhow::Result<()> {
 }
 
 /// A progress line on standard error that the next one overwrites; nothing where nobody looks.
+#[derive(Clone, Copy)]
 pub(super) struct ProgressLine {
     shown: bool,
 }

@@ -11,8 +11,7 @@ use crate::{config, telemetry, transport};
 pub(super) async fn run(options: &GatewayOptions) -> anyhow::Result<ExitCode> {
     telemetry::start(options.log()).map_err(anyhow::Error::msg)?;
     let config = config::Config::read(&options.typed(), &config::Environment::read())?;
-    let (catalogue, images) = App::catalogue(&config)?;
-    let tools = serde_json::to_value(transport::listing(&catalogue, &images))?;
+    let tools = serde_json::to_value(transport::listing(&App::judge(&config)?, &[]))?;
     if terminal::person_reads() {
         for tool in tools.as_array().into_iter().flatten() {
             terminal::print(&text(tool))?;

@@ -1,6 +1,9 @@
 //! The optional YAML file: one key a setting.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 use serde_json::Value;
@@ -17,13 +20,26 @@ const MOST_BYTES: u64 = 1024 * 1024;
 /// Sentences, each naming the file and the key.
 pub(super) fn read(path: &Path) -> Result<BTreeMap<Setting, String>, Vec<String>> {
     let name = path.display();
-    let size = std::fs::metadata(path).map_err(|error| vec![format!("--config {name}: {error}")])?.len();
-    if size > MOST_BYTES {
-        return Err(vec![format!("--config {name}: larger than {MOST_BYTES} bytes")]);
+    let fault = |fault: &dyn Display| format!("--config {name}: {fault}");
+    let mut text = String::new();
+    // Bounded by what is read, not by what the file says of its size: a device says nothing.
+    File::open(path)
+        .and_then(|file| file.take(MOST_BYTES.saturating_add(1)).read_to_string(&mut text))
+        .map_err(|error| vec![fault(&error)])?;
+    if u64::try_from(text.len()).unwrap_or(u64::MAX) > MOST_BYTES {
+        return Err(vec![fault(&format!("larger than {MOST_BYTES} bytes"))]);
     }
-    let text = std::fs::read_to_string(path).map_err(|error| vec![format!("--config {name}: {error}")])?;
-    parse(&text)
-        .map_err(|faults| faults.into_iter().map(|fault| format!("--config {name}: {fault}")).collect())
+    let mut settings =
+        parse(&text).map_err(|faults| faults.iter().map(|line| fault(line)).collect::<Vec<_>>())?;
+    // A path in the file is meant from the file, and never from wherever the program was started: an agent's
+    // repository may be there.
+    let place = std::path::absolute(path).map_err(|error| vec![fault(&error)])?;
+    for (setting, value) in &mut settings {
+        if setting.is_path(value) && Path::new(value.as_str()).is_relative() && !value.is_empty() {
+            *value = place.with_file_name(value.as_str()).display().to_string();
+        }
+    }
+    Ok(settings)
 }
 
 fn parse(text: &str) -> Result<BTreeMap<Setting, String>, Vec<String>> {

@@ -100,11 +100,15 @@ impl<'a> Reader<'a> {
         text
     }
 
+    /// A comma-separated list; `None` when it is not set, empty when set but empty.
+    pub(super) fn list(&self, setting: Setting) -> Option<Vec<String>> {
+        let text = self.text(setting)?;
+        Some(text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect())
+    }
+
     /// A comma-separated list of image references; `None` when it is not set, empty when set but empty.
     pub(super) fn images(&mut self, setting: Setting) -> Option<Vec<String>> {
-        let text = self.text(setting)?;
-        let images: Vec<String> =
-            text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect();
+        let images = self.list(setting)?;
         for image in &images {
             self.check_image(setting, image);
         }

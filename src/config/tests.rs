@@ -10,7 +10,7 @@ fn typed(values: &[(Setting, &str)]) -> Typed {
 }
 
 fn home() -> Environment {
-    Environment { state_home: None, home: Some("/home/somebody".into()) }
+    Environment { home: Some("/home/somebody".into()), ..Environment::default() }
 }
 
 #[test]
@@ -33,13 +33,14 @@ fn the_defaults_are_the_reference_servers() {
 }
 
 #[test]
-fn empty_is_unset_except_for_the_images() {
+fn empty_is_unset_except_for_lists() {
     let all: Vec<(Setting, &str)> = Setting::ALL.into_iter().map(|setting| (setting, "")).collect();
     let config = Config::read(&typed(&all), &home()).unwrap();
     assert_eq!(config.namespace, "mcp-ephemeral");
     assert!(!config.namespace_is_set);
     assert_eq!(config.cluster, ClusterChoice::InCluster);
     assert_eq!(config.allowed_images, Some(vec![]), "set but empty lists nothing");
+    assert_eq!(config.reads.allow_namespaces, Some(vec![]), "set but empty lists nothing");
 }
 
 #[test]
@@ -53,7 +54,8 @@ fn every_fault_is_reported_at_once_and_named() {
             (Setting::DefaultMemory, "lots"),
             (Setting::AllowedImages, "busybox:1.36,UPPER case"),
             (Setting::SidecarImage, "a b"),
-            (Setting::Context, "prod"),
+            (Setting::Kubectl, "bin/kubectl"),
+            (Setting::MaxOutput, "0"),
             (Setting::Transport, "http"),
         ]),
         &Environment::default(),
@@ -68,21 +70,26 @@ fn every_fault_is_reported_at_once_and_named() {
         "MCP_K8S_DEFAULT_MEMORY",
         "MCP_K8S_ALLOWED_IMAGES",
         "MCP_K8S_SIDECAR_IMAGE",
-        "KUBEPERMIT_CONTEXT",
+        "KUBEPERMIT_KUBECTL",
+        "KUBEPERMIT_MAX_OUTPUT",
         "MCP_K8S_TRANSPORT",
         "KUBEPERMIT_AUDIT",
         "--namespace",
     ] {
         assert!(text.contains(name), "{name} is not in: {text}");
     }
-    assert_eq!(faults.0.len(), 10, "{text}");
+    assert_eq!(faults.0.len(), 11, "{text}");
 }
 
 #[test]
-fn a_default_above_the_ceiling_is_a_fault() {
-    let faults = Config::read(&typed(&[(Setting::MaxTimeoutS, "30")]), &home()).unwrap_err();
+fn a_default_above_the_ceiling_is_a_fault_of_whoever_set_it() {
+    let set = [(Setting::MaxTimeoutS, "30"), (Setting::DefaultTimeoutS, "31")];
+    let faults = Config::read(&typed(&set), &home()).unwrap_err();
     assert_eq!(faults.0.len(), 1);
     assert!(faults.0[0].contains("MCP_K8S_DEFAULT_TIMEOUT_S"), "{faults}");
+    // Nobody asked for the default of 60.
+    let config = Config::read(&typed(&[(Setting::MaxTimeoutS, "30")]), &home()).unwrap();
+    assert_eq!(config.default_timeout_s, 30);
 }
 
 #[test]
@@ -103,7 +110,8 @@ fn a_file_is_below_what_is_typed() {
 
 #[test]
 fn relative_state_directories_are_not_followed() {
-    let environment = Environment { state_home: Some("state".into()), home: Some("home".into()) };
+    let environment =
+        Environment { state_home: Some("state".into()), home: Some("home".into()), ..Environment::default() };
     let faults = Config::read(&typed(&[]), &environment).unwrap_err();
     assert!(faults.0[0].contains("KUBEPERMIT_AUDIT"), "{faults}");
 }

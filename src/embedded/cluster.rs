@@ -1,10 +1,9 @@
 //! What the embedded cluster's parts share.
 
-use std::path::PathBuf;
-
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::folder::Home;
 use super::kubelet::Kubelet;
 use super::node::Machine;
 use super::store::Store;
@@ -22,10 +21,10 @@ pub struct Cluster {
     pub token: String,
     /// The first word of a path whose request may read.
     pub reader: String,
-    /// The private directory for pods and logs.
-    pub directory: PathBuf,
     /// Cancelled when the cluster ends.
     pub stop: CancellationToken,
     /// Every task of the cluster.
     pub tasks: TaskTracker,
+    /// The private folder for pods and logs. Last, as the pods' own folders are in it.
+    pub home: Home,
 }

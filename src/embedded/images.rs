@@ -191,7 +191,8 @@ impl Reference {
         };
         format!(
             "rpc error: code = NotFound desc = failed to pull and unpack image {name:?}: failed to resolve \
-             reference {name:?}: {name}: not found"
+             reference {name:?}: {name}: not found (the embedded cluster has {})",
+            listed().join(", ")
         )
     }
 }

@@ -6,6 +6,7 @@ mod launch;
 pub mod log;
 mod pod;
 pub mod status;
+mod usage;
 mod volumes;
 
 use std::collections::{BTreeMap, HashMap};
@@ -14,11 +15,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
-use tempfile::TempDir;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::cluster::Cluster;
+use super::folder::Folder;
 use super::runner::Launch;
 use super::sandbox::Sandbox;
 use super::store::ChangeKind;
@@ -38,7 +39,7 @@ pub struct Kubelet {
 #[derive(Debug)]
 pub struct PodHandle {
     /// The pod's files; gone with the handle.
-    directory: TempDir,
+    directory: Folder,
     /// The output of each container.
     logs: BTreeMap<String, Arc<Log>>,
     /// The containers that run now.
@@ -94,7 +95,7 @@ impl Kubelet {
 }
 
 impl PodHandle {
-    fn new(pod: &Pod, directory: TempDir) -> Self {
+    fn new(pod: &Pod, directory: Folder) -> Self {
         let spec = pod.spec.as_ref();
         let containers = spec.iter().flat_map(|s| s.init_containers.iter().flatten().chain(&s.containers));
         let logs = containers
@@ -104,6 +105,11 @@ impl PodHandle {
             })
             .collect();
         Self { directory, logs, running: Mutex::default(), stop: watch::Sender::new(None) }
+    }
+
+    /// Whether any of its containers runs.
+    fn runs(&self) -> bool {
+        !self.running.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
     /// Tells the pod to end. A shorter grace replaces a longer one.
@@ -164,7 +170,8 @@ fn follow(cluster: &Arc<Cluster>, change: ChangeKind, pod: &Arc<Pod>) {
     let handle = match cluster.kubelet.handle(uid) {
         Some(handle) => handle,
         None if change == ChangeKind::Added => {
-            let directory = tempfile::Builder::new().prefix("pod-").tempdir_in(&cluster.directory);
+            let passing = cluster.kubelet.sandbox.passing_group();
+            let directory = Folder::make(cluster.home.path(), "pod-", passing);
             let Ok(directory) = directory else {
                 tracing::error!(pod = pod.metadata.name, "no directory for a pod of the embedded cluster");
                 return;

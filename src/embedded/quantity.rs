@@ -29,6 +29,18 @@ pub fn units(text: &str) -> Option<u64> {
     u64::try_from(millis(text)?.div_ceil(1000)).ok()
 }
 
+/// So many whole units, as Kubernetes writes a quantity of bytes: in the largest binary unit that leaves no rest.
+#[must_use]
+pub fn binary(units: u64) -> String {
+    let suffixes = ["Ei", "Pi", "Ti", "Gi", "Mi", "Ki"];
+    let of = |index: usize| 1_u64.checked_shl(10 * u32::try_from(6 - index).unwrap_or_default());
+    let fitting = suffixes.iter().enumerate().find_map(|(index, suffix)| {
+        let size = of(index).filter(|size| units >= *size && units.is_multiple_of(*size))?;
+        Some(format!("{}{suffix}", units / size))
+    });
+    fitting.unwrap_or_else(|| units.to_string())
+}
+
 /// A suffix as a factor and a power of ten.
 fn scale(suffix: &str) -> Option<(u128, i32)> {
     let binary = |n: u32| Some((1024_u128.pow(n), 0));
@@ -83,6 +95,22 @@ mod tests {
             ("1GB", None),
         ] {
             assert_eq!(millis(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn bytes_are_written_as_kubernetes_does() {
+        for (bytes, expected) in [
+            (0, "0"),
+            (1000, "1000"),
+            (1024, "1Ki"),
+            (1536, "1536"),
+            (3 << 19, "1536Ki"),
+            (2 << 30, "2Gi"),
+            (2112 << 20, "2112Mi"),
+            (u64::MAX, "18446744073709551615"),
+        ] {
+            assert_eq!(binary(bytes), expected);
         }
     }
 }

@@ -16,6 +16,8 @@
 //!
 //! This is not isolation for hostile code: the kernel is shared and so are the processor and the disk.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::process::Stdio;
 
@@ -181,7 +183,11 @@ impl Sandbox {
     ///
     /// If it does not, with the reason.
     pub async fn try_out(launcher: &Path, confinement: Confinement) -> Result<Self, String> {
-        let folder = tempfile::tempdir().map_err(|error| format!("make a folder: {error}"))?;
+        let private = Permissions::from_mode(0o700);
+        let folder = tempfile::Builder::new()
+            .permissions(private)
+            .tempdir()
+            .map_err(|error| format!("make a folder: {error}"))?;
         let mut sandbox = Self { launcher: launcher.to_owned(), confinement, applied: Applied::default() };
         let spec = ContainerSpec {
             hostname: "probe".to_owned(),
@@ -213,6 +219,18 @@ impl Sandbox {
     /// What the kernel had in force when the probe ran.
     pub fn applied(&self) -> Applied {
         self.applied
+    }
+
+    /// The group that must be able to walk through the folders above those that a container is given: the
+    /// container's, if it goes there by itself and is not of the gateway's own user.
+    pub fn passing_group(&self) -> Option<u32> {
+        match self.confinement {
+            // They are mounted by whoever may enter them.
+            Confinement::Namespaces => None,
+            Confinement::LandlockOnly | Confinement::Unconfined => {
+                nix::unistd::geteuid().is_root().then_some(CONTAINER_UID)
+            }
+        }
     }
 
     /// One sentence for the user who starts the gateway.

@@ -7,6 +7,7 @@ use kube::Api;
 use kube::api::ListParams;
 use tokio::time::timeout;
 
+use crate::executor::fault::Fault;
 use crate::executor::outcome::Reason;
 use crate::executor::suspicion::{Patience, Stuck};
 use crate::executor::text::because;
@@ -20,7 +21,9 @@ pub(crate) async fn refusal(events: &Api<Event>, job_uid: &str) -> Option<Stuck>
     let params =
         ListParams::default().fields(&format!("involvedObject.uid={job_uid},reason=FailedCreate")).limit(50);
     let listed = timeout(DEADLINE, events.list(&params)).await.ok()?;
-    let listed = listed.inspect_err(|error| tracing::debug!(%error, "events cannot be read")).ok()?;
+    let listed = listed
+        .inspect_err(|error| tracing::debug!(error = %Fault::of(error), "events cannot be read"))
+        .ok()?;
     listed
         .items
         .iter()

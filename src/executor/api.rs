@@ -1,18 +1,17 @@
 //! One call to the API server: bounded in time, retried while the server is only unwell.
 
-use std::error::Error;
 use std::time::Duration;
 
 use kube::core::Status;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use crate::executor::text::shortened;
+use crate::executor::fault::{self, Fault};
 
 /// How a call to the API server failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ApiError {
     /// The server answered that it will not.
-    #[error("the API server refused to {what}: {}", shortened(&status.message))]
+    #[error("the API server refused to {what}: {}", fault::refusal(status))]
     Refused {
         /// What was asked, as a verb phrase.
         what: &'static str,
@@ -25,7 +24,7 @@ pub(crate) enum ApiError {
         /// What was asked, as a verb phrase.
         what: &'static str,
         /// The last answer or fault.
-        cause: String,
+        cause: Fault,
     },
 }
 
@@ -34,7 +33,7 @@ impl ApiError {
     pub(crate) fn of(what: &'static str, error: kube::Error) -> Self {
         match error {
             kube::Error::Api(status) if !is_passing(status.code) => Self::Refused { what, status },
-            other => Self::Unavailable { what, cause: root_cause(&other) },
+            other => Self::Unavailable { what, cause: Fault::of(&other) },
         }
     }
 
@@ -69,7 +68,7 @@ where
         let error = match timeout_at(deadline.min(Instant::now() + ATTEMPT), attempt()).await {
             Ok(Ok(value)) => return Ok(value),
             Ok(Err(error)) => ApiError::of(what, error),
-            Err(_) => ApiError::Unavailable { what, cause: "no answer in time".to_owned() },
+            Err(_) => ApiError::Unavailable { what, cause: Fault::no_answer() },
         };
         let next = Instant::now() + pause;
         if matches!(error, ApiError::Refused { .. }) || next >= deadline {
@@ -83,15 +82,6 @@ where
 /// Too many requests, and every fault of the server's own.
 fn is_passing(code: u16) -> bool {
     code == 429 || code >= 500
-}
-
-/// The innermost cause: the outer layers of an HTTP client's error say no more than that it failed.
-pub(crate) fn root_cause(error: &(dyn Error + 'static)) -> String {
-    let mut cause = error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    shortened(&cause.to_string())
 }
 
 #[cfg(test)]

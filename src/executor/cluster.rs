@@ -4,12 +4,13 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use kube::config::{ExecInteractiveMode, KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::config::{ExecInteractiveMode, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use tokio::sync::Mutex;
-use tokio::task::{JoinError, spawn_blocking};
+use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
+use crate::executor::fault::Fault;
 use crate::executor::proxy::is_direct;
 
 /// How long a client may take to be made: its credential plugin is a program, and may wait for a person.
@@ -46,29 +47,35 @@ impl fmt::Debug for Cluster {
     }
 }
 
-/// Why there is no client.
+/// Why there is no client. None of these has a source: what a library says of a kubeconfig, a credential plugin
+/// or a proxy may quote their secrets, so only a [`Fault`] is kept of it.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
     /// The file does not exist, cannot be read or is not a kubeconfig.
-    #[error("the kubeconfig `{}` cannot be used; name a readable one with MCP_K8S_KUBECONFIG or --kubeconfig", path.display())]
+    #[error(
+        "{described} cannot be used: {cause}; correct it, or name another with MCP_K8S_KUBECONFIG or --kubeconfig"
+    )]
     Kubeconfig {
-        /// The file.
-        path: PathBuf,
-        /// What kube said.
-        source: Box<KubeconfigError>,
+        /// The file, and the context in it.
+        described: String,
+        /// What is wrong with it.
+        cause: Fault,
     },
     /// This process has no service account.
     #[error(
-        "no kubeconfig is named and this process does not run in a pod with a service account; name a kubeconfig with MCP_K8S_KUBECONFIG or --kubeconfig, or use --embedded"
+        "no kubeconfig is named and this process does not run in a pod with a service account ({cause}); name a kubeconfig with MCP_K8S_KUBECONFIG or --kubeconfig, or use --embedded"
     )]
-    InCluster(#[source] Box<kube::config::InClusterError>),
+    InCluster {
+        /// What is missing.
+        cause: Fault,
+    },
     /// The configuration does not make a client: credentials, certificates, proxy.
-    #[error("no connection can be made with {described}")]
+    #[error("no connection can be made with {described}: {cause}")]
     Client {
         /// The configuration.
         described: String,
-        /// What kube said.
-        source: Box<kube::Error>,
+        /// What is wrong with it.
+        cause: Fault,
     },
     /// The credential plugin did not answer.
     #[error("the credential plugin of {described} did not answer within {} s", BUILD_DEADLINE.as_secs())]
@@ -78,7 +85,7 @@ pub enum ClusterError {
     },
     /// The task that makes clients ended early, as when the process shuts down.
     #[error("making a client was interrupted")]
-    Interrupted(#[source] JoinError),
+    Interrupted,
 }
 
 impl Cluster {
@@ -120,8 +127,11 @@ impl Cluster {
         let client = timeout(BUILD_DEADLINE, making)
             .await
             .map_err(|_| ClusterError::PluginTimeout { described: described() })?
-            .map_err(ClusterError::Interrupted)?
-            .map_err(|source| ClusterError::Client { described: described(), source: Box::new(source) })?;
+            .map_err(|error| match error.is_panic() {
+                true => ClusterError::Client { described: described(), cause: Fault::no_header() },
+                false => ClusterError::Interrupted,
+            })?
+            .map_err(|error| ClusterError::Client { described: described(), cause: Fault::of(&error) })?;
         *slot = Some(client.clone());
         Ok(client)
     }
@@ -147,16 +157,17 @@ impl Cluster {
 
     async fn config(&self) -> Result<Config, ClusterError> {
         match &self.source {
-            ClusterSource::InCluster => {
-                Config::incluster().map_err(|error| ClusterError::InCluster(Box::new(error)))
-            }
+            ClusterSource::InCluster => Config::incluster()
+                .map_err(|error| ClusterError::InCluster { cause: Fault::of_service_account(&error) }),
             ClusterSource::Kubeconfig { path, context } => {
-                let unusable =
-                    |source| ClusterError::Kubeconfig { path: path.clone(), source: Box::new(source) };
+                let unusable = |error| ClusterError::Kubeconfig {
+                    described: self.describe(),
+                    cause: Fault::of_kubeconfig(&error),
+                };
                 let file = path.clone();
                 let mut kubeconfig = spawn_blocking(move || Kubeconfig::read_from(file))
                     .await
-                    .map_err(ClusterError::Interrupted)?
+                    .map_err(|_| ClusterError::Interrupted)?
                     .map_err(unusable)?;
                 // A plugin that asks a question would read it from the MCP stream on standard input.
                 for user in &mut kubeconfig.auth_infos {
@@ -235,6 +246,124 @@ mod tests {
         let file = kubeconfig("{}");
         let error = cluster(file.path(), Some("b")).client().await.err().unwrap();
         assert!(matches!(error, ClusterError::Kubeconfig { .. }), "{error}");
+    }
+
+    /// What a caller is told of a configuration in which `CANARY` stands where secrets do.
+    async fn told(text: &str) -> String {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        let cluster = cluster(file.path(), None);
+        let error = match cluster.client().await {
+            Err(error) => error,
+            Ok(client) => {
+                let fault = crate::executor::fault::Fault::of(&client.apiserver_version().await.unwrap_err());
+                return fault.to_string();
+            }
+        };
+        assert!(std::error::Error::source(&error).is_none(), "a source would be printed too");
+        let path = file.path().to_str().unwrap();
+        assert!(error.to_string().contains(path), "{error}");
+        for text in [error.to_string(), format!("{error:?}")] {
+            assert!(!text.contains("CANARY") && !text.contains("Q0FOQVJZ"), "{text}");
+        }
+        error.to_string().replace(path, "FILE")
+    }
+
+    fn with(cluster: &str, user: &str) -> String {
+        format!(
+            "current-context: a\ncontexts: [{{ name: a, context: {{ cluster: a, user: a }} }}]\n\
+             clusters: [{{ name: a, cluster: {{ {cluster} }} }}]\nusers: [{{ name: a, user: {{ {user} }} }}]\n"
+        )
+    }
+
+    fn plugin(script: &str) -> String {
+        let exec = format!(
+            "exec: {{ apiVersion: client.authentication.k8s.io/v1, command: sh, interactiveMode: Never, args: ['-c', '{script}'] }}"
+        );
+        with("server: 'http://127.0.0.1:1'", &exec)
+    }
+
+    #[tokio::test]
+    async fn no_secret_of_a_configuration_is_told() {
+        const CANARY_BASE64: &str = "Q0FOQVJZ";
+        // The same again as the body of a PEM certificate.
+        const PEM: &str =
+            "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tClEwRk9RVkpaCi0tLS0tRU5EIENFUlRJRklDQVRFLS0tLS0K";
+        let server = "server: 'https://127.0.0.1:1'";
+        let table = [
+            (
+                "users:\n- name: a\n  user:\n    token: CANARY\n    : bad\n".to_owned(),
+                "not YAML of a kubeconfig's form at line 5",
+            ),
+            ("users: [{ name: a, user: [CANARY] }]".to_owned(), "not YAML of a kubeconfig's form at line 1"),
+            ("CANARY".to_owned(), "not YAML of a kubeconfig's form"),
+            ("current-context: CANARY".to_owned(), "no context of that name"),
+            (plugin("echo CANARY: CANARY: CANARY"), "output is not an ExecCredential"),
+            (plugin("echo CANARY; echo CANARY >&2; exit 7"), "plugin failed with exit code 7"),
+            (
+                with(server, "exec: { command: /no/such/CANARY }"),
+                "plugin cannot be started (entity not found)",
+            ),
+            (with("server: 'CANARY CANARY'", ""), "`server` of its cluster is not a URL"),
+            (
+                with(&format!("{server}, proxy-url: 'CANARY CANARY'"), ""),
+                "`proxy-url`, or else HTTPS_PROXY, is not",
+            ),
+            (with(&format!("{server}, proxy-url: 'ftp://u:CANARY@h:1'"), ""), "proxy's URL is not http"),
+            (
+                with(&format!("{server}, certificate-authority-data: '%CANARY%'"), ""),
+                "`certificate-authority-data` is not base64",
+            ),
+            (
+                with(&format!("{server}, certificate-authority-data: {PEM}"), ""),
+                "certificate authority's certificates cannot be used",
+            ),
+            (
+                with(&format!("{server}, certificate-authority: /CANARY"), ""),
+                "`certificate-authority` names cannot be read",
+            ),
+            (
+                with(
+                    server,
+                    &format!("client-certificate-data: {CANARY_BASE64}, client-key-data: {CANARY_BASE64}"),
+                ),
+                "client certificate and key are not a PEM pair",
+            ),
+            (
+                with(server, "client-certificate: /CANARY, client-key: /CANARY"),
+                "names cannot be read (entity not found)",
+            ),
+            (with(server, "tokenFile: /CANARY"), "file of `tokenFile` cannot be read"),
+            (with(server, "token: \"CANARY\\nCANARY\""), "characters that no header may hold"),
+            (with(server, "auth-provider: { name: CANARY, config: {} }"), "`auth-provider` is not supported"),
+        ];
+        for (text, expected) in table {
+            let told = told(&text).await;
+            assert!(told.contains(expected), "{told}\nfor\n{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_server_that_cannot_be_reached_says_why() {
+        // Something that is no TLS server.
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let _ = std::io::Write::write_all(&mut stream.unwrap(), b"HTTP/1.1 400 CANARY\r\n\r\n");
+            }
+        });
+        let table = [
+            ("http://127.0.0.1:1".to_owned(), "the connection was refused"),
+            ("https://127.0.0.1:1".to_owned(), "the connection was refused"),
+            ("http://no-such-host.invalid:1".to_owned(), "the server's name cannot be resolved"),
+            (format!("https://{address}"), "the server does not speak TLS on that port"),
+        ];
+        for (server, expected) in table {
+            let config =
+                with(&format!("server: '{server}', insecure-skip-tls-verify: true"), "token: CANARY");
+            assert_eq!(told(&config).await, expected, "{server}");
+        }
     }
 
     #[tokio::test]

@@ -103,7 +103,7 @@ impl Collection<'_> {
         let finished = command.receive(sender, self.deadline).await;
         let Unpacked { artifacts, left_out, problem: broken } = match reader.await {
             Ok(unpacked) => unpacked,
-            Err(error) => return (missing(&error.to_string()), false),
+            Err(_) => return (missing("reading the archive was interrupted"), false),
         };
         let (problem, again) = match finished {
             Err(error) => {
@@ -122,7 +122,7 @@ impl Collection<'_> {
             (Some(problem), _) => Some(incomplete(&problem)),
             (None, 0) => None,
             (None, n) => Some(format!(
-                "{n} files were left out: all files together may have {cap} bytes and 1000 names"
+                "{n} files were left out: all files together may have {cap} bytes and 1000 different names, and a hard link comes back only along with its file"
             )),
         };
         (Collected { artifacts, problem }, again)

@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
 use crate::executor::api::ApiError;
+use crate::executor::fault::Fault;
 use crate::output::Tail;
 
 /// How much of a stream is buffered; kube's own 1 KiB costs a wake-up for each.
@@ -91,7 +92,7 @@ impl Command<'_> {
         let mut process = match timeout_at(deadline, starting).await {
             Ok(started) => started.map_err(|error| ApiError::of(WHAT, error))?,
             Err(_) => {
-                return Err(ApiError::Unavailable { what: WHAT, cause: "no answer in time".to_owned() });
+                return Err(ApiError::Unavailable { what: WHAT, cause: Fault::no_answer() });
             }
         };
         let stdin = process.stdin();

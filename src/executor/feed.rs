@@ -13,6 +13,7 @@ use kube::runtime::watcher;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::executor::api::ApiError;
+use crate::executor::fault::Fault;
 
 /// The pauses between lists: short at first, because most jobs are short.
 const PAUSES: [Duration; 4] =
@@ -103,10 +104,7 @@ impl PodFeed {
             let future = async move {
                 match timeout(LIST_DEADLINE, pods.list(&params)).await {
                     Ok(result) => result.map_err(|error| ApiError::of("list pods", error)),
-                    Err(_) => Err(ApiError::Unavailable {
-                        what: "list pods",
-                        cause: "no answer in time".to_owned(),
-                    }),
+                    Err(_) => Err(ApiError::Unavailable { what: "list pods", cause: Fault::no_answer() }),
                 }
             };
             (Instant::now(), future.boxed())
@@ -140,7 +138,7 @@ impl PodFeed {
             }
             // The watcher tries again by itself; whether the server is away is the list's to say.
             Some(Err(error)) => {
-                tracing::debug!(%error, "watch of pods interrupted");
+                tracing::debug!(error = %Fault::of_watch(&error), "watch of pods interrupted");
                 None
             }
             None => {

@@ -8,7 +8,7 @@ use kube::Api;
 use kube::api::LogParams;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::executor::api::root_cause;
+use crate::executor::fault::Fault;
 use crate::output::{Tail, Text};
 
 /// A container's output.
@@ -26,7 +26,7 @@ const ATTEMPTS: u32 = 3;
 pub(crate) async fn read(pods: &Api<Pod>, pod: &str, container: &str, cap: usize, deadline: Instant) -> Log {
     let params = LogParams { container: Some(container.to_owned()), ..LogParams::default() };
     let mut best = Tail::new(cap);
-    let mut problem = String::new();
+    let mut problem = Fault::no_answer();
     for attempt in 0..ATTEMPTS {
         sleep(Duration::from_millis(100) * attempt).await;
         let mut tail = Tail::new(cap);
@@ -39,7 +39,7 @@ pub(crate) async fn read(pods: &Api<Pod>, pod: &str, container: &str, cap: usize
                 return Log { text: best.finish(), problem: None };
             }
             Ok(Err(problem)) => problem,
-            Err(_) => "no end within the time for it".to_owned(),
+            Err(_) => Fault::from("no end within the time for it"),
         };
         if Instant::now() >= deadline {
             break;
@@ -48,11 +48,11 @@ pub(crate) async fn read(pods: &Api<Pod>, pod: &str, container: &str, cap: usize
     Log { text: best.finish(), problem: Some(format!("the output could not be read to its end: {problem}")) }
 }
 
-async fn pump(pods: &Api<Pod>, pod: &str, params: &LogParams, tail: &mut Tail) -> Result<(), String> {
-    let log = pods.log_stream(pod, params).await.map_err(|error| root_cause(&error))?;
+async fn pump(pods: &Api<Pod>, pod: &str, params: &LogParams, tail: &mut Tail) -> Result<(), Fault> {
+    let log = pods.log_stream(pod, params).await.map_err(|error| Fault::of(&error))?;
     let mut log = std::pin::pin!(log);
     loop {
-        let chunk = log.fill_buf().await.map_err(|error| root_cause(&error))?;
+        let chunk = log.fill_buf().await.map_err(|error| Fault::of_connection(&error))?;
         let length = chunk.len();
         if length == 0 {
             return Ok(());

@@ -11,8 +11,9 @@
 //!   timeouts: {max_s: 600},
 //!   files: {max_count: 100, max_bytes: 10485760},
 //!   env: {reserved: {"LD_PRELOAD": {}}, reserved_prefixes: ["KUBERNETES_"]},
+//!   reads: {namespaces: {"dev": {}}, verbs: {"get": {}}, forbidden_flags: {"server": {}}},
 //!   pod: {profile: "restricted"},
-//!   roles: {"builder": {images: {…}, images_shown: […]}},
+//!   roles: {"builder": {images: {…}, images_shown: […], read_namespaces: {…}}},
 //!   site: {…}
 //! }
 //! ```
@@ -21,6 +22,7 @@
 //! for hints. `schemas/policy-data.json` is the same as a schema.
 
 mod document;
+mod reads;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,6 +35,8 @@ use crate::policy::error::{LoadError, Problem};
 use crate::refusal::Reason;
 use crate::strict;
 use document::{Config as Written, Profile};
+pub(in crate::policy) use reads::EVERY_NAMESPACE;
+use reads::{parse_flags, parse_namespaces, parse_read_namespaces, parse_verbs};
 
 /// What configuration lays over the bundle's data.
 ///
@@ -45,6 +49,10 @@ pub struct Overlay {
     pub extra_images: Vec<String>,
     /// Replaces `jobs.namespaces`.
     pub job_namespaces: Option<Vec<String>>,
+    /// Replaces `reads.namespaces`, and empties those lists of `roles`.
+    pub read_namespaces: Option<Vec<String>>,
+    /// Joins `reads.namespaces`, unless the field above is set.
+    pub extra_read_namespaces: Vec<String>,
     /// In seconds; the lower of this and `timeouts.max_s` holds.
     pub max_timeout_s: Option<u64>,
 }
@@ -58,6 +66,10 @@ pub(in crate::policy) struct Config {
     pub(in crate::policy) images: Vec<ImageReference>,
     /// The further images of each role that has any.
     pub(in crate::policy) role_images: BTreeMap<String, Vec<ImageReference>>,
+    /// `reads.namespaces`.
+    pub(in crate::policy) read_namespaces: BTreeSet<String>,
+    /// The further namespaces of each role that has any.
+    pub(in crate::policy) role_read_namespaces: BTreeMap<String, BTreeSet<String>>,
     /// `pod.profile`.
     pub(in crate::policy) pod_profile: PodProfile,
 }
@@ -82,6 +94,7 @@ impl Config {
             }
         };
         let base = keys(&images);
+        let reads = Reads::of(&written, overlay)?;
         let mut role_images = BTreeMap::new();
         let mut roles = Map::new();
         for (name, role) in &written.roles {
@@ -93,7 +106,11 @@ impl Config {
             images.retain(|image| !base.contains(&image.key()));
             roles.insert(
                 name.clone(),
-                json!({ "images": object(keys(&images)), "images_shown": shown(&images) }),
+                json!({
+                    "images": object(keys(&images)),
+                    "images_shown": shown(&images),
+                    "read_namespaces": object(reads.role_namespaces.get(name).cloned().unwrap_or_default()),
+                }),
             );
             if !images.is_empty() {
                 role_images.insert(name.clone(), images);
@@ -136,6 +153,11 @@ impl Config {
             "timeouts": { "max_s": max_s },
             "files": { "max_count": written.files.max_count, "max_bytes": max_file_bytes },
             "env": { "reserved": object(names), "reserved_prefixes": prefixes },
+            "reads": {
+                "namespaces": object(reads.namespaces.clone()),
+                "verbs": object(reads.verbs),
+                "forbidden_flags": object(reads.forbidden_flags),
+            },
             "pod": { "profile": written.pod.profile },
             "roles": roles,
             "site": written.site,
@@ -144,6 +166,8 @@ impl Config {
             document,
             images,
             role_images,
+            read_namespaces: reads.namespaces,
+            role_read_namespaces: reads.role_namespaces,
             pod_profile: match written.pod.profile {
                 Profile::Restricted => PodProfile::Restricted,
                 Profile::Compat => PodProfile::Compat,
@@ -152,21 +176,47 @@ impl Config {
     }
 }
 
+/// `reads`, parsed.
+struct Reads {
+    namespaces: BTreeSet<String>,
+    role_namespaces: BTreeMap<String, BTreeSet<String>>,
+    verbs: BTreeSet<String>,
+    forbidden_flags: BTreeSet<String>,
+}
+
+impl Reads {
+    fn of(written: &Written, overlay: &Overlay) -> Result<Self, LoadError> {
+        let set = of_overlay("namespaces for reads");
+        let namespaces = match &overlay.read_namespaces {
+            Some(replaced) => parse_read_namespaces(replaced).map_err(set)?,
+            None => {
+                let mut namespaces = parse_read_namespaces(&written.reads.namespaces)
+                    .map_err(of_data("config.reads.namespaces"))?;
+                namespaces.extend(parse_read_namespaces(&overlay.extra_read_namespaces).map_err(set)?);
+                namespaces
+            }
+        };
+        let mut role_namespaces = BTreeMap::new();
+        for (name, role) in &written.roles {
+            let place = format!("config.roles.{name}.read_namespaces");
+            let more = parse_read_namespaces(&role.read_namespaces).map_err(of_data(&place))?;
+            if overlay.read_namespaces.is_none() && !more.is_empty() {
+                role_namespaces.insert(name.clone(), more);
+            }
+        }
+        Ok(Self {
+            namespaces,
+            role_namespaces,
+            verbs: parse_verbs(&written.reads.verbs).map_err(of_data("config.reads.verbs"))?,
+            forbidden_flags: parse_flags(&written.reads.forbidden_flags)
+                .map_err(of_data("config.reads.forbidden_flags"))?,
+        })
+    }
+}
+
 fn parse_images(written: &[String]) -> Result<Vec<ImageReference>, String> {
     let parse = |text: &String| text.parse().map_err(|reason: Reason| reason.message);
     written.iter().map(parse).collect()
-}
-
-/// Names are what Kubernetes accepts for a namespace: a label of RFC 1123, at most 63 characters.
-fn parse_namespaces(written: &[String]) -> Result<BTreeSet<String>, String> {
-    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    for name in written {
-        let edges = !name.starts_with('-') && !name.ends_with('-');
-        if name.is_empty() || name.len() > 63 || !edges || !name.chars().all(inner) {
-            return Err(format!("`{name}` is not a namespace's name"));
-        }
-    }
-    Ok(written.iter().cloned().collect())
 }
 
 /// Splits the names from the prefixes, which end in a star.

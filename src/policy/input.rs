@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::caller::Caller;
-use crate::plan::{JobPlan, Plan};
+use crate::plan::{JobPlan, KubectlPlan, Plan};
 use crate::schema::ToolCall;
 
 /// The version of the document's shape: it changes when a field changes its meaning or goes.
@@ -15,8 +15,9 @@ const SCHEMA: u32 = 1;
 
 /// Builds the document.
 pub(in crate::policy) fn document(caller: &Caller, call: &ToolCall, plan: &Plan, time: Timestamp) -> Value {
-    let job = match plan {
-        Plan::Job(job) => self::job(job),
+    let (job, kubectl) = match plan {
+        Plan::Job(job) => (self::job(job), Value::Null),
+        Plan::Kubectl(read) => (Value::Null, self::kubectl(read)),
     };
     json!({
         "schema": SCHEMA,
@@ -30,7 +31,7 @@ pub(in crate::policy) fn document(caller: &Caller, call: &ToolCall, plan: &Plan,
         "tool": call.tool(),
         "arguments": call.redacted(),
         "job": job,
-        "kubectl": null,
+        "kubectl": kubectl,
         "handle": null,
     })
 }
@@ -64,6 +65,18 @@ fn job(plan: &JobPlan) -> Value {
         "clone": null,
         "manifest": plan.manifest_view(),
         "manifest_sha256": plan.manifest_sha256(),
+    })
+}
+
+fn kubectl(plan: &KubectlPlan) -> Value {
+    json!({
+        "verb": plan.verb().as_str(),
+        "resource": plan.resource(),
+        "group": plan.group(),
+        "namespace": plan.namespace(),
+        "all_namespaces": plan.all_namespaces(),
+        "flags": plan.flags(),
+        "argv": plan.argv(),
     })
 }
 

@@ -1,5 +1,9 @@
 //! The stage as a whole: real calls, and each way in which an evaluation can fail.
 
+mod hostile_text;
+mod kubectl_rows;
+pub(crate) mod reads;
+
 use std::thread;
 
 use serde_json::{Value, json};
@@ -45,7 +49,19 @@ pub(crate) fn settings() -> JobSettings {
 fn judge(policy: &Policy, arguments: Value) -> Verdict {
     let caller = Caller::over_stdio(None);
     let call = call(arguments);
-    let plan = plan(&call, &settings(), &policy.images_for(caller.roles())).unwrap();
+    let plan = plan(
+        &call,
+        &crate::plan::Settings {
+            jobs: settings(),
+            kubectl: crate::plan::KubectlSettings {
+                context: "test".into(),
+                cache_dir: "/private/cache".into(),
+                request_timeout_s: 20,
+            },
+        },
+        &policy.images_for(caller.roles()),
+    )
+    .unwrap();
     policy.judge(Question { caller: &caller, call: &call, plan, time: Timestamp::UNIX_EPOCH })
 }
 

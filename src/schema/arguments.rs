@@ -4,6 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::ids::DecisionId;
@@ -11,22 +12,48 @@ use crate::refusal::Reason;
 use crate::schema::call::{Arguments, InputFile, RequestedLimits, RunJob, ToolCall};
 
 const RUN_JOB: &str = "run_job";
+const LIST_PODS: &str = "list_pods";
+const POD_LOGS: &str = "pod_logs";
+const DESCRIBE_RESOURCE: &str = "describe_resource";
+const LIST_EVENTS: &str = "list_events";
 
 /// Whether the program can carry this tool out.
 pub(super) fn is_implemented(tool: &str) -> bool {
-    tool == RUN_JOB
+    [RUN_JOB, LIST_PODS, POD_LOGS, DESCRIBE_RESOURCE, LIST_EVENTS].contains(&tool)
 }
 
 /// The typed call. `arguments` has passed the tool's schema; what a schema cannot say is checked here.
 pub(super) fn typed(id: DecisionId, tool: &str, arguments: Value) -> Result<ToolCall, Reason> {
-    match tool {
+    let (tool, arguments) = match tool {
         RUN_JOB => {
             let wire: RunJobWire = serde_json::from_value(arguments).map_err(shape)?;
-            Ok(ToolCall::new(id, RUN_JOB, Arguments::RunJob(wire.decode()?)))
+            (RUN_JOB, Arguments::RunJob(wire.decode()?))
         }
+        LIST_PODS => (LIST_PODS, Arguments::ListPods(read(arguments)?)),
+        POD_LOGS => (POD_LOGS, Arguments::PodLogs(read(arguments)?)),
+        DESCRIBE_RESOURCE => (DESCRIBE_RESOURCE, Arguments::DescribeResource(read(arguments)?)),
+        LIST_EVENTS => (LIST_EVENTS, Arguments::ListEvents(read(arguments)?)),
         // A wiring mistake must look like one: the catalogue refuses such a tool when it starts.
-        other => Err(Reason::new("schema.unimplemented", format!("the tool `{other}` has no code"), "", "")),
+        other => {
+            return Err(Reason::new(
+                "schema.unimplemented",
+                format!("the tool `{other}` has no code"),
+                "",
+                "",
+            ));
+        }
+    };
+    Ok(ToolCall::new(id, tool, arguments))
+}
+
+/// The arguments of a read: flat, and every number in them an integer by the schema.
+fn read<T: DeserializeOwned>(mut arguments: Value) -> Result<T, Reason> {
+    for (name, value) in arguments.as_object_mut().into_iter().flatten() {
+        if value.is_number() {
+            *value = whole_number(value, name)?.into();
+        }
     }
+    serde_json::from_value(arguments).map_err(shape)
 }
 
 /// `run_job`'s arguments as they stand in JSON.
@@ -74,7 +101,7 @@ impl RunJobWire {
             files,
             env: self.env,
             limits: RequestedLimits { cpu: self.limits.cpu, memory: self.limits.memory },
-            timeout_s: self.timeout_s.map(|seconds| whole_number(&seconds)).transpose()?,
+            timeout_s: self.timeout_s.map(|seconds| whole_number(&seconds, "timeout_s")).transpose()?,
             workdir: self.workdir,
         })
     }
@@ -95,7 +122,7 @@ impl FileWire {
 }
 
 /// JSON Schema's `integer` allows `30.0`; so does this.
-fn whole_number(value: &Value) -> Result<u64, Reason> {
+fn whole_number(value: &Value, field: &str) -> Result<u64, Reason> {
     let number = value.as_u64().or_else(|| {
         let float = value.as_f64()?;
         // The schema's maximum (2^31 - 1) keeps the conversion exact.
@@ -104,9 +131,9 @@ fn whole_number(value: &Value) -> Result<u64, Reason> {
     number.ok_or_else(|| {
         Reason::new(
             "schema.type",
-            "the time-out is not a whole number of seconds",
-            "/timeout_s",
-            "give seconds as an integer",
+            "the value is not a whole number",
+            format!("/{field}"),
+            "give an integer that is not negative",
         )
     })
 }

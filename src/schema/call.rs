@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -23,6 +24,72 @@ pub struct ToolCall {
 pub enum Arguments {
     /// `run_job`.
     RunJob(RunJob),
+    /// `list_pods`.
+    ListPods(ListPods),
+    /// `pod_logs`.
+    PodLogs(PodLogs),
+    /// `describe_resource`.
+    DescribeResource(DescribeResource),
+    /// `list_events`.
+    ListEvents(ListEvents),
+}
+
+/// The arguments of `list_pods`, not yet interpreted.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListPods {
+    /// The namespace; absent asks for all of them.
+    pub namespace: Option<String>,
+    /// A label selector in Kubernetes' grammar.
+    pub selector: Option<String>,
+    /// A field selector.
+    pub field_selector: Option<String>,
+}
+
+/// The arguments of `pod_logs`, not yet interpreted.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PodLogs {
+    /// The namespace.
+    pub namespace: String,
+    /// The pod.
+    pub name: String,
+    /// One of its containers; absent is kubectl's default.
+    pub container: Option<String>,
+    /// How many of the newest lines; absent means 100.
+    pub tail_lines: Option<u64>,
+    /// The instance before the last restart.
+    #[serde(default)]
+    pub previous: bool,
+    /// Only lines newer than so many seconds.
+    pub since_seconds: Option<u64>,
+}
+
+/// The arguments of `describe_resource`, not yet interpreted.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DescribeResource {
+    /// The namespace.
+    pub namespace: String,
+    /// One of the schema's kinds.
+    pub kind: String,
+    /// The object.
+    pub name: String,
+}
+
+/// The arguments of `list_events`, not yet interpreted.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListEvents {
+    /// The namespace; absent asks for all of them.
+    pub namespace: Option<String>,
+    /// Only events of type Warning.
+    #[serde(default)]
+    pub warnings_only: bool,
+    /// Only events about objects of this kind.
+    pub for_kind: Option<String>,
+    /// Only events about objects of this name.
+    pub for_name: Option<String>,
 }
 
 /// The arguments of `run_job`, syntactically valid and not yet interpreted.
@@ -93,6 +160,10 @@ impl ToolCall {
     pub fn redacted(&self) -> Value {
         match &self.arguments {
             Arguments::RunJob(job) => job.redacted(),
+            Arguments::ListPods(read) => json!(read),
+            Arguments::PodLogs(read) => json!(read),
+            Arguments::DescribeResource(read) => json!(read),
+            Arguments::ListEvents(read) => json!(read),
         }
     }
 }

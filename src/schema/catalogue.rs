@@ -34,7 +34,8 @@ pub struct ToolDefinition {
     pub name: String,
     /// For people.
     pub title: String,
-    /// For the model; `{images}` stands for the images that may be used now.
+    /// For the model; `{images}` and `{namespaces}` stand for the images that may be used and the namespaces
+    /// that may be read now.
     pub description: String,
     /// JSON Schema of the arguments.
     pub input_schema: Map<String, Value>,

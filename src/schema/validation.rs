@@ -37,6 +37,10 @@ fn reason(error: &ValidationError<'_>, schema: &Map<String, Value>) -> Reason {
             "the value could not be checked against its pattern".to_owned(),
             "give a shorter value".to_owned(),
         ),
+        ValidationErrorKind::Type { .. } => {
+            let rule = clip(&error.masked_with("the value").to_string());
+            (rule, how_to_write(schema, &field))
+        }
         _ => {
             let rule = clip(&error.masked_with("the value").to_string());
             (
@@ -48,22 +52,36 @@ fn reason(error: &ValidationError<'_>, schema: &Map<String, Value>) -> Reason {
     Reason::new(format!("schema.{}", error.kind().keyword()), message, field, hint)
 }
 
+/// How a value of the schema's type is written, since a wrong type is a model's commonest slip.
+fn how_to_write(schema: &Map<String, Value>, pointer: &str) -> String {
+    let root = Value::Object(schema.clone());
+    let kind = at(&root, pointer).and_then(|schema| schema.get("type")).and_then(Value::as_str);
+    match kind.unwrap_or_default() {
+        "string" => "write a text in quotes",
+        "integer" | "number" => "write a number without quotes",
+        "boolean" => "write true or false without quotes",
+        "array" if pointer == "/command" => r#"write a list of texts, for example ["sh", "-c", "echo hi"]"#,
+        "array" => "write a list in brackets",
+        _ => "write an object in braces",
+    }
+    .to_owned()
+}
+
 /// The property names that the schema knows at a pointer into the arguments.
 fn known_names(schema: &Map<String, Value>, pointer: &str) -> Vec<String> {
     let root = Value::Object(schema.clone());
-    let mut at = &root;
+    let names = at(&root, pointer).and_then(|schema| schema.get("properties")).and_then(Value::as_object);
+    names.map(|names| names.keys().cloned().collect()).unwrap_or_default()
+}
+
+/// The schema of what a pointer into the arguments leads to.
+fn at<'a>(root: &'a Value, pointer: &str) -> Option<&'a Value> {
+    let mut at = root;
     for part in pointer.split('/').skip(1) {
-        let next =
-            at.get("properties").and_then(|properties| properties.get(part)).or_else(|| at.get("items"));
-        match next {
-            Some(next) => at = next,
-            None => return Vec::new(),
-        }
+        let named = at.get("properties").and_then(|properties| properties.get(part));
+        at = named.or_else(|| at.get("items")).or_else(|| at.get("additionalProperties"))?;
     }
-    at.get("properties")
-        .and_then(Value::as_object)
-        .map(|names| names.keys().cloned().collect())
-        .unwrap_or_default()
+    Some(at)
 }
 
 /// At most 200 characters: a message must stay a message whatever the caller sent.

@@ -15,13 +15,14 @@ use tokio::sync::mpsc;
 use crate::audit;
 use crate::caller::Caller;
 use crate::executor::Progress;
-use crate::pipeline::{Gateway, Request};
+use crate::pipeline::{Gateway, OnProgress, Request};
 use crate::refusal::Reason;
 use crate::transport::message::RepeatedKey;
 use crate::transport::{listing, wire};
 
-const INSTRUCTIONS: &str = "kubepermit runs commands in throwaway Kubernetes pods under a policy. A refused call says \
-     which rule it broke and what to change; change that and call again. Refusals are not errors of the cluster, \
+const INSTRUCTIONS: &str = "kubepermit runs commands in throwaway Kubernetes pods and reads a cluster, under a policy. \
+     To find out what is wrong in a cluster: list_events first, then describe_resource, then pod_logs (with previous \
+     when it restarted). A refused call says which rule it broke and what to change; change that and call again. Refusals are not errors of the cluster, \
      and repeating the same call gives the same answer.";
 
 /// The methods of MCP that this server knows: rmcp hands one whose params do not parse to
@@ -54,8 +55,8 @@ impl ServerHandler for Server {
         _request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let images = self.gateway.images(caller(Some(&context)).roles());
-        Ok(ListToolsResult::with_all_items(listing(self.gateway.catalogue(), &images)))
+        let caller = caller(Some(&context));
+        Ok(ListToolsResult::with_all_items(listing(self.gateway.judge(), caller.roles())))
     }
 
     async fn call_tool(
@@ -65,24 +66,17 @@ impl ServerHandler for Server {
     ) -> Result<CallToolResponse, ErrorData> {
         let caller = caller(Some(&context));
         let arguments = Value::Object(params.arguments.unwrap_or_default());
-        if !self.gateway.catalogue().has(&params.name) {
+        if !self.gateway.judge().catalogue().has(&params.name) {
             let text = format!("Unknown tool: {}", wire::shown(&params.name));
             let reason = Reason::new("schema.unknown_tool", "there is no tool of this name", "", "");
             let content = audit::unparsed(arguments.to_string().as_bytes());
             self.gateway.record_stray(caller, &params.name, content, reason).await;
             return Err(ErrorData::invalid_params(text, None));
         }
-        let progress = context.meta.get_progress_token().map(|token| report(context.peer.clone(), token));
+        let progress = report(context.peer.clone(), context.meta.get_progress_token());
         let fault = context.extensions.get::<RepeatedKey>().map(|RepeatedKey(reason)| reason.clone());
-        let request = Request {
-            caller,
-            tool: params.name.into_owned(),
-            arguments,
-            fault,
-            progress,
-            cancelled: context.ct.clone(),
-        };
-        let reply = self.gateway.call(request).await;
+        let request = Request { caller, tool: params.name.into_owned(), arguments, fault };
+        let reply = self.gateway.call(request, progress, context.ct.clone()).await;
         wire::answer(&reply).map(Into::into)
     }
 
@@ -96,7 +90,7 @@ impl ServerHandler for Server {
         }
         let content =
             audit::unparsed(request.params.as_ref().map(Value::to_string).unwrap_or_default().as_bytes());
-        let text = wire::bad_params(&request.method, request.params);
+        let text = wire::bad_params(&request.method, request.params.as_ref());
         if request.method == "tools/call" {
             let reason = Reason::new("message.params", text.clone(), "", "");
             self.gateway.record_stray(caller(Some(&context)), "", content, reason).await;
@@ -113,9 +107,10 @@ fn caller(context: Option<&RequestContext<RoleServer>>) -> Caller {
     )
 }
 
-/// Forwards a job's progress to the client. Nobody waits for it: a client that does not read must not hold
-/// up its own job.
-fn report(peer: Peer<RoleServer>, token: ProgressToken) -> mpsc::Sender<Progress> {
+/// Forwards a job's progress to a client that asked for it. Nobody waits for the client: one that does not read
+/// misses steps, and must not hold up its own job.
+fn report(peer: Peer<RoleServer>, token: Option<ProgressToken>) -> OnProgress {
+    let Some(token) = token else { return Box::new(|_| {}) };
     let (sender, mut receiver) = mpsc::channel::<Progress>(16);
     tokio::spawn(async move {
         let mut step = 0.0;
@@ -127,5 +122,7 @@ fn report(peer: Peer<RoleServer>, token: ProgressToken) -> mpsc::Sender<Progress
             }
         }
     });
-    sender
+    Box::new(move |progress| {
+        let _ = sender.try_send(progress);
+    })
 }

@@ -1,7 +1,10 @@
 //! One line to one JSON-RPC message, or to the answer that it gets instead.
 
 use rmcp::RoleServer;
-use rmcp::model::{ErrorData, RequestId};
+use rmcp::model::{
+    ClientNotification, ClientRequest, ErrorData, GetExtensions, JsonRpcMessage, JsonRpcNotification,
+    RequestId, RequestMetaObject,
+};
 use rmcp::service::RxJsonRpcMessage;
 use serde_json::Value;
 
@@ -21,6 +24,28 @@ pub(super) enum Incoming {
     Nothing,
     /// Not a message; this is the answer, and why it is recorded.
     Fault(ErrorData, Option<RequestId>, Reason),
+}
+
+/// Whether a message begins a session: the handshake, or a request that names its protocol revision.
+pub(super) fn begins(message: &RxJsonRpcMessage<RoleServer>) -> bool {
+    let JsonRpcMessage::Request(request) = message else { return false };
+    matches!(request.request, ClientRequest::InitializeRequest(_))
+        || request
+            .request
+            .extensions()
+            .get::<RequestMetaObject>()
+            .is_some_and(|meta| meta.protocol_version().is_some())
+}
+
+/// The id of the request that a message takes back.
+pub(super) fn taken_back(message: &RxJsonRpcMessage<RoleServer>) -> Option<&RequestId> {
+    match message {
+        JsonRpcMessage::Notification(JsonRpcNotification {
+            notification: ClientNotification::CancelledNotification(cancelled),
+            ..
+        }) => cancelled.params.request_id.as_ref(),
+        _ => None,
+    }
 }
 
 /// Reads a line.

@@ -4,10 +4,11 @@
 //! silence, drops over-long lines without a word, ends the process when a notification comes first, loses a
 //! last line without a newline, and hides repeated keys.
 
+use std::collections::HashSet;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use rmcp::model::ErrorData;
+use rmcp::model::{ClientRequest, ErrorData, JsonRpcError, JsonRpcMessage, RequestId};
 use rmcp::service::{QuitReason, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use rmcp::{RoleServer, ServiceExt};
@@ -66,8 +67,25 @@ struct LineTransport<R> {
     /// `None` after [`Transport::close`].
     output: Option<mpsc::Sender<Vec<u8>>>,
     writer: Option<JoinHandle<()>>,
-    /// A request has come. Before that rmcp takes anything else for the end of the session.
+    /// `initialize` has come, or a request that names its revision (2026-07-28 has no handshake). Before that
+    /// rmcp takes a notification for the end of the session.
     begun: bool,
+    running: Running,
+}
+
+/// The ids of requests without an answer yet. JSON-RPC matches an answer by its id alone.
+#[derive(Clone, Default)]
+struct Running(Arc<Mutex<HashSet<RequestId>>>);
+
+impl Running {
+    /// Whether the id was free.
+    fn begin(&self, id: &RequestId) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone())
+    }
+
+    fn end(&self, id: &RequestId) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+    }
 }
 
 impl<R: AsyncRead + Send + Unpin> LineTransport<R> {
@@ -78,12 +96,28 @@ impl<R: AsyncRead + Send + Unpin> LineTransport<R> {
         let (sender, receiver) = mpsc::channel(64);
         let writer = tokio::spawn(write(receiver, output));
         let lines = Lines::new(input, MOST_LINE_BYTES);
-        Self { gateway, lines, output: Some(sender), writer: Some(writer), begun: false }
+        let running = Running::default();
+        Self { gateway, lines, output: Some(sender), writer: Some(writer), begun: false, running }
+    }
+
+    /// What is wrong with a message at this point of the session, and the answer that it gets instead.
+    fn out_of_turn(&self, message: &RxJsonRpcMessage<RoleServer>) -> Option<(ErrorData, Option<RequestId>)> {
+        let JsonRpcMessage::Request(request) = message else { return None };
+        if !self.begun && matches!(request.request, ClientRequest::CallToolRequest(_)) {
+            let text =
+                "the session has not begun: send `initialize` first, or name the protocol version in `_meta`";
+            return Some((ErrorData::invalid_request(text, None), Some(request.id.clone())));
+        }
+        if !self.running.begin(&request.id) {
+            let text = "the id is that of a request which still runs; give each request an id of its own";
+            return Some((ErrorData::invalid_request(text, None), None));
+        }
+        None
     }
 
     /// Answers a line that is no message, and records it. Both happen in tasks, because rmcp drops the
     /// future that this is called from whenever something else is ready.
-    fn reject(&self, content: &[u8], error: ErrorData, id: Option<rmcp::model::RequestId>, reason: Reason) {
+    fn reject(&self, content: &[u8], error: ErrorData, id: Option<RequestId>, reason: Reason) {
         let gateway = Arc::clone(&self.gateway);
         let content = audit::unparsed(content);
         let answer = encode(&TxJsonRpcMessage::<RoleServer>::error(error, id));
@@ -105,6 +139,11 @@ impl<R: AsyncRead + Send + Unpin> Transport<RoleServer> for LineTransport<R> {
         item: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
         let output = self.output.clone();
+        match &item {
+            JsonRpcMessage::Response(response) => self.running.end(&response.id),
+            JsonRpcMessage::Error(JsonRpcError { id: Some(id), .. }) => self.running.end(id),
+            JsonRpcMessage::Error(_) | JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => {}
+        }
         async move {
             let line = encode(&item)?;
             let closed = || io::Error::new(io::ErrorKind::BrokenPipe, "the session's output is closed");
@@ -130,8 +169,14 @@ impl<R: AsyncRead + Send + Unpin> Transport<RoleServer> for LineTransport<R> {
             };
             match message::read(&line) {
                 Incoming::Message(message) => {
-                    self.begun |= matches!(*message, RxJsonRpcMessage::<RoleServer>::Request(_));
-                    if self.begun {
+                    self.begun |= message::begins(&message);
+                    if let Some(id) = message::taken_back(&message) {
+                        self.running.end(id);
+                    }
+                    if let Some((error, id)) = self.out_of_turn(&message) {
+                        let reason = Reason::new("message.out_of_turn", error.message.to_string(), "", "");
+                        self.reject(&line, error, id, reason);
+                    } else if self.begun || matches!(*message, JsonRpcMessage::Request(_)) {
                         return Some(*message);
                     }
                 }

@@ -1,54 +1,40 @@
 //! A denied call through the whole pipeline, and an output of 10 MiB through the tail buffer.
 //!
 //! The denied call is measured twice: with records on a disk, where one fdatasync is most of it, and with
-//! records on `/dev/null`, which leaves our own share.
+//! records on a memory file system, which leaves our own share.
 #![expect(clippy::unwrap_used, reason = "a benchmark, not an interface")]
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use kubepermit::audit::{Audit, AuditOptions, AuditTarget};
+use kubepermit::app::App;
 use kubepermit::caller::Caller;
-use kubepermit::executor::{Cluster, ClusterSource, JobExecutor, JobLimits};
+use kubepermit::config::{Config, Environment, Setting, Typed};
 use kubepermit::output::Tail;
 use kubepermit::pipeline::{Gateway, Request};
-use kubepermit::plan::{JobSettings, PodProfile};
-use kubepermit::policy::{BundleSource, Overlay, Policy};
 use kubepermit::reply::Reply;
-use kubepermit::schema::Catalogue;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-fn gateway(audit: AuditTarget) -> Arc<Gateway> {
-    let overlay = Overlay { images: Some(vec!["busybox:1.36".to_owned()]), ..Overlay::default() };
-    let policy = Arc::new(Policy::load(&BundleSource::BuiltIn, &overlay).unwrap());
-    let settings = JobSettings {
-        namespace: "mcp-ephemeral".to_owned(),
-        instance: "bench".to_owned(),
-        default_timeout_s: 60,
-        default_cpu_millis: 1000,
-        default_memory_bytes: 512 << 20,
-        helper_image: "busybox:1.36".to_owned(),
-        user: 65532,
-        profile: PodProfile::Restricted,
-    };
-    let source = ClusterSource::Kubeconfig { path: PathBuf::from("/nonexistent"), context: None };
-    let executor = JobExecutor::new(Arc::new(Cluster::new(source)), JobLimits::new(1 << 20, 10 << 20));
-    let audit = Audit::start(audit, AuditOptions::default()).unwrap();
-    Arc::new(Gateway::new(Catalogue::load().unwrap(), settings, policy, audit, executor))
+/// A gateway that records there, and whose cluster nobody needs.
+async fn gateway(audit: &Path) -> Arc<Gateway> {
+    let values = [
+        (Setting::Audit, format!("{}/", audit.display())),
+        (Setting::AllowedImages, "busybox:1.36".to_owned()),
+        (Setting::Kubeconfig, "/nonexistent".to_owned()),
+    ];
+    let typed = Typed { values: values.into(), ..Typed::default() };
+    App::start(Config::read(&typed, &Environment::default()).unwrap()).await.unwrap().gateway()
 }
 
 fn denied(c: &mut Criterion) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let directory = tempfile::tempdir().unwrap();
+    let disk = tempfile::tempdir().unwrap();
+    let memory = tempfile::tempdir_in("/dev/shm").unwrap();
     let mut group = c.benchmark_group("denied call, whole pipeline");
-    let targets = [
-        ("records on disk", AuditTarget::Directory(directory.path().to_owned())),
-        ("records on /dev/null", AuditTarget::File(PathBuf::from("/dev/null"))),
-    ];
-    for (name, target) in targets {
-        let gateway = runtime.block_on(async { gateway(target) });
+    for (name, place) in [("records on disk", disk.path()), ("records in memory", memory.path())] {
+        let gateway = runtime.block_on(gateway(place));
         group.bench_function(name, |b| {
             b.to_async(&runtime).iter(|| async {
                 let request = Request {
@@ -56,10 +42,9 @@ fn denied(c: &mut Criterion) {
                     tool: "run_job".to_owned(),
                     arguments: json!({ "image": "evil:1", "command": ["true"] }),
                     fault: None,
-                    progress: None,
-                    cancelled: CancellationToken::new(),
                 };
-                assert!(matches!(gateway.call(request).await, Reply::Refused { .. }));
+                let reply = gateway.call(request, Box::new(|_| {}), CancellationToken::new()).await;
+                assert!(matches!(reply, Reply::Refused { .. }));
             });
         });
     }

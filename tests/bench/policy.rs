@@ -8,7 +8,7 @@ use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use jiff::Timestamp;
 use kubepermit::caller::Caller;
 use kubepermit::ids::DecisionId;
-use kubepermit::plan::{self, JobSettings, Plan, PodProfile};
+use kubepermit::plan::{self, JobSettings, KubectlSettings, Plan, PodProfile, Settings};
 use kubepermit::policy::{BundleSource, Overlay, Policy, Question, Verdict};
 use kubepermit::schema::{Catalogue, ToolCall};
 use serde_json::json;
@@ -30,8 +30,8 @@ fn call(catalogue: &Catalogue, image: &str) -> ToolCall {
     catalogue.admit(DecisionId::mint(), "run_job", arguments).unwrap()
 }
 
-fn settings() -> JobSettings {
-    JobSettings {
+fn settings() -> Settings {
+    let jobs = JobSettings {
         namespace: "mcp-ephemeral".to_owned(),
         instance: "bench".to_owned(),
         default_timeout_s: 60,
@@ -40,7 +40,13 @@ fn settings() -> JobSettings {
         helper_image: "busybox:1.36".to_owned(),
         user: 65532,
         profile: PodProfile::Restricted,
-    }
+    };
+    let kubectl = KubectlSettings {
+        context: "bench".to_owned(),
+        cache_dir: "/nonexistent".to_owned(),
+        request_timeout_s: 20,
+    };
+    Settings { jobs, kubectl }
 }
 
 fn judge(policy: &Policy, caller: &Caller, call: &ToolCall, plan: Plan) -> Verdict {

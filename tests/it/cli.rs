@@ -120,6 +120,76 @@ fn arguments_may_come_from_a_file() {
 }
 
 #[test]
+fn a_dry_run_leaves_no_trace() {
+    let home = tempfile::tempdir().unwrap();
+    let (output, _) = run(home.path(), &["call", "run_job", HELLO, "--embedded", "--dry-run"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn empty_variables_are_unset_ones() {
+    let home = tempfile::tempdir().unwrap();
+    let output = kubepermit(home.path())
+        .args(["call", "run_job", HELLO, "--embedded"])
+        .envs(
+            ["KUBEPERMIT_CONFIG", "KUBEPERMIT_LOG", "KUBEPERMIT_POLICIES", "KUBEPERMIT_AUDIT"]
+                .map(|name| (name, "")),
+        )
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let output =
+        kubepermit(home.path()).args(["policy", "test"]).env("KUBEPERMIT_POLICIES", "").output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+}
+
+/// An agent's repository may be the working directory: nothing in it is ever looked for.
+#[test]
+fn a_path_in_the_file_is_meant_from_the_file() {
+    let home = tempfile::tempdir().unwrap();
+    let (there, here) = (home.path().join("etc"), home.path().join("repository"));
+    std::fs::create_dir(&there).unwrap();
+    std::fs::create_dir(&here).unwrap();
+    for place in [&there, &here] {
+        let output =
+            kubepermit(home.path()).args(["policy", "init"]).arg(place.join("rules")).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    }
+    std::fs::write(here.join("rules/data.yaml"), "the wrong one").unwrap();
+    std::fs::write(there.join("kubepermit.yaml"), "policies: rules\n").unwrap();
+    let output = kubepermit(home.path())
+        .current_dir(&here)
+        .args(["tools", "--config"])
+        .arg(there.join("kubepermit.yaml"))
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+}
+
+#[test]
+fn a_level_alone_is_a_log_filter() {
+    let home = tempfile::tempdir().unwrap();
+    let lines = |filter: &str| {
+        let output =
+            kubepermit(home.path()).args(["call", "run_job", HELLO, "--embedded", "--log", filter]).output();
+        String::from_utf8(output.unwrap().stderr).unwrap().lines().count()
+    };
+    assert_eq!(lines("off"), 0);
+    assert!(lines("info") >= 2);
+    assert!(lines("debug") > lines("info"));
+}
+
+#[test]
+fn a_misspelt_variable_is_told() {
+    let home = tempfile::tempdir().unwrap();
+    let mut command = kubepermit(home.path());
+    command.args(["serve", "--embedded"]).env("MCP_K8S_TIMEOUT", "5").stdin(std::process::Stdio::null());
+    let text = String::from_utf8(command.output().unwrap().stderr).unwrap();
+    assert!(text.contains("MCP_K8S_TIMEOUT is set, but there is no such setting"), "{text}");
+}
+
+#[test]
 fn every_configuration_fault_is_reported_at_once() {
     let home = tempfile::tempdir().unwrap();
     let output = kubepermit(home.path())
@@ -139,10 +209,16 @@ fn every_configuration_fault_is_reported_at_once() {
 #[test]
 fn tools_are_listed_without_a_cluster_or_an_audit_log() {
     let home = tempfile::tempdir().unwrap();
-    let (output, list) = run(home.path(), &["tools", "--allowed-images", "busybox:1.36"]);
+    let (output, list) =
+        run(home.path(), &["tools", "--allowed-images", "busybox:1.36", "--allow-namespaces", "dev,staging"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    assert_eq!(list["tools"][0]["name"], json!("run_job"));
-    assert!(list["tools"][0]["description"].as_str().unwrap().contains("busybox:1.36"));
+    let tool = |name: &str| {
+        let tools = list["tools"].as_array().unwrap();
+        let found = tools.iter().find(|tool| tool["name"] == json!(name));
+        found.unwrap_or_else(|| panic!("no {name}"))["description"].as_str().unwrap()
+    };
+    assert!(tool("run_job").contains("busybox:1.36"));
+    assert!(tool("list_pods").contains("dev, staging"));
     assert!(!home.path().join(".local").exists());
 }
 

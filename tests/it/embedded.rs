@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 mod api;
 mod exec;
+mod files;
 mod jobs;
 mod logs;
 mod waiting;

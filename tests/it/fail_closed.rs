@@ -29,10 +29,13 @@ impl Bystander {
         Self { listener, kubeconfig }
     }
 
-    fn session(&self, home: &Path, more: &[&str]) -> Session {
+    fn arguments<'a>(&'a self, more: &[&'a str]) -> Vec<&'a str> {
         let kubeconfig = self.kubeconfig.to_str().unwrap();
-        let arguments = [&["--kubeconfig", kubeconfig, "--allowed-images", "busybox:1.36"], more].concat();
-        let mut session = Session::start(home, &arguments);
+        [&["--kubeconfig", kubeconfig, "--allowed-images", "busybox:1.36"], more].concat()
+    }
+
+    fn session(&self, home: &Path, more: &[&str]) -> Session {
+        let mut session = Session::start(home, &self.arguments(more));
         session.initialize("2025-06-18");
         session
     }
@@ -66,7 +69,19 @@ fn an_audit_log_that_cannot_be_written_refuses_calls() {
     let home = tempfile::tempdir().unwrap();
     let cluster = Bystander::new(home.path());
 
-    let mut session = cluster.session(home.path(), &["--audit", "/dev/full"]);
+    // No file of this process may have a byte, which its log meets as it would a full device.
+    let mut command = std::process::Command::new("sh");
+    let limit = r#"trap '' XFSZ; ulimit -f 0; exec "$0" "$@""#;
+    command.args(["-c", limit, env!("CARGO_BIN_EXE_kubepermit"), "serve"]);
+    let file = home.path().join("audit.jsonl");
+    command
+        .args(cluster.arguments(&["--audit", file.to_str().unwrap()]))
+        .env_clear()
+        .env("HOME", home.path());
+    // Its messages may go to a file as well.
+    command.stderr(std::process::Stdio::null());
+    let mut session = Session::spawn(command);
+    session.initialize("2025-06-18");
     assert_refused_unrecorded(&mut session, &cluster);
 
     // The directory goes away under a running server.
@@ -115,6 +130,7 @@ fn a_read_only_audit_place_stops_the_start() {
         assert_no_start(home.path(), &["--audit", directory.join("audit.jsonl").to_str().unwrap()], "audit");
     }
     assert_no_start(home.path(), &["--audit", "/no/such/place/audit.jsonl"], "audit");
+    assert_no_start(home.path(), &["--audit", "/dev/null"], "regular file");
 }
 
 #[test]

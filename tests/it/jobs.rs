@@ -12,7 +12,7 @@ use kubepermit::audit::{Audit, AuditOptions, AuditTarget, DecisionSummary, Entry
 use kubepermit::caller::Caller;
 use kubepermit::executor::{Cluster, ClusterSource, JobExecutor, JobLimits, JobOutcome, Progress};
 use kubepermit::ids::DecisionId;
-use kubepermit::plan::{JobSettings, PodProfile, plan};
+use kubepermit::plan::{JobSettings, KubectlSettings, PodProfile, Settings, plan};
 use kubepermit::policy::{BundleSource, Overlay, Permit, Policy, Question, Verdict};
 use kubepermit::schema::Catalogue;
 use serde_json::Value;
@@ -34,7 +34,7 @@ pub async fn admitted(arguments: Value) -> (Permit, OpenRecord) {
     let caller = Caller::at_command_line();
     let id = DecisionId::mint();
     let call = Catalogue::load().unwrap().admit(id, "run_job", arguments).unwrap();
-    let settings = JobSettings {
+    let jobs = JobSettings {
         namespace: NAMESPACE.to_owned(),
         instance: "test".to_owned(),
         default_timeout_s: 60,
@@ -44,6 +44,12 @@ pub async fn admitted(arguments: Value) -> (Permit, OpenRecord) {
         user: 65532,
         profile: PodProfile::Restricted,
     };
+    let kubectl = KubectlSettings {
+        context: "test".to_owned(),
+        cache_dir: "/private/cache".to_owned(),
+        request_timeout_s: 20,
+    };
+    let settings = Settings { jobs, kubectl };
     let plan = plan(&call, &settings, &policy.images_for(caller.roles())).unwrap();
     let verdict = policy.judge(Question { caller: &caller, call: &call, plan, time: Timestamp::now() });
     let permit = match verdict {

@@ -13,6 +13,8 @@ mod confined;
 mod embedded;
 mod fail_closed;
 mod jobs;
+mod panic;
+mod reads;
 mod sandbox;
 mod session;
 mod stdio;

@@ -36,8 +36,7 @@ impl Session {
 
     /// Starts any command as a server.
     pub(crate) fn spawn(mut command: Command) -> Self {
-        let mut child =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let output = child.stdout.take().unwrap();
         let (sender, lines) = channel();
         std::thread::spawn(move || {

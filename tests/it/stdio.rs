@@ -4,7 +4,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::session::Session;
+use std::time::{Duration, Instant};
+
+use crate::session::{Session, audit_records, kubepermit};
 
 fn embedded(home: &std::path::Path, more: &[&str]) -> Session {
     let mut session = Session::start(home, &[&["--embedded"], more].concat());
@@ -35,14 +37,19 @@ fn a_session_from_the_handshake_to_the_end_of_input() {
 
     let tools = session.request("tools/list", json!({}));
     let tools = tools["result"]["tools"].as_array().unwrap();
-    assert_eq!(tools.len(), 1);
-    assert_eq!(tools[0]["name"], json!("run_job"));
+    let names: Vec<&str> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["describe_resource", "list_events", "list_pods", "pod_logs", "run_job"]);
     assert!(
-        tools[0]["description"].as_str().unwrap().contains("busybox:1.36"),
+        tools[4]["description"].as_str().unwrap().contains("busybox:1.36"),
         "{}",
-        tools[0]["description"]
+        tools[4]["description"]
     );
-    assert_eq!(tools[0]["inputSchema"]["additionalProperties"], json!(false));
+    for tool in tools {
+        assert_eq!(tool["inputSchema"]["additionalProperties"], json!(false));
+        assert_eq!(tool["annotations"]["readOnlyHint"], json!(tool["name"] != "run_job"), "{tool}");
+        // What the descriptions leave open is filled in.
+        assert!(!tool["description"].as_str().unwrap().contains(['{', '}']), "{tool}");
+    }
 
     let result = session.run_job(json!({
         "image": "busybox", "command": ["sh", "-c", "echo hello; echo data > out.txt"],
@@ -244,13 +251,114 @@ fn a_notification_before_the_handshake_is_no_end() {
 }
 
 #[test]
+fn before_the_handshake_a_call_is_refused_and_recorded() {
+    let home = tempfile::tempdir().unwrap();
+    let mut session = Session::start(home.path(), &["--embedded"]);
+    let answer = session.request("tools/call", json!({ "name": "run_job", "arguments": {} }));
+    assert_eq!(answer["error"]["code"], json!(-32600), "{answer}");
+    assert!(answer["error"]["message"].as_str().unwrap().contains("initialize"), "{answer}");
+    // A ping is answered, and what follows it does not end the session.
+    assert!(session.request("ping", json!({}))["result"].is_object());
+    session.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+    session.send(&json!({ "jsonrpc": "2.0", "id": 77, "result": {} }));
+    assert_eq!(session.initialize("2025-06-18")["serverInfo"]["name"], json!("kubepermit"));
+    drop(session);
+    let records = audit_records(&home.path().join(".local/state/kubepermit/audit"));
+    let codes: Vec<&Value> = records.iter().map(|record| &record["decision"]["reasons"][0]["code"]).collect();
+    assert!(codes.contains(&&json!("message.out_of_turn")), "{records:?}");
+}
+
+#[test]
+fn an_id_in_use_is_refused() {
+    let home = tempfile::tempdir().unwrap();
+    let mut session = embedded(home.path(), &[]);
+    let call = |command: &str| {
+        json!({ "jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {
+            "name": "run_job", "arguments": { "image": "busybox", "command": ["sh", "-c", command] },
+        } })
+    };
+    session.send(&call("sleep 1; echo first"));
+    session.send(&call("echo second"));
+    let answer = session.receive();
+    assert_eq!(answer["error"]["code"], json!(-32600), "{answer}");
+    let answer = session.receive();
+    assert_eq!(answer["result"]["structuredContent"]["stdout"], json!("first\n"), "{answer}");
+    session.send(&call("echo third"));
+    let answer = session.receive();
+    assert_eq!(answer["result"]["structuredContent"]["stdout"], json!("third\n"), "{answer}");
+}
+
+/// A model's usual slip is JSON inside of a string. It may hold a secret, so nothing of it is repeated, neither
+/// to the client nor in the log.
+#[test]
+fn params_of_another_form_are_never_quoted() {
+    let home = tempfile::tempdir().unwrap();
+    let mut command = kubepermit(home.path());
+    let log = home.path().join("log");
+    command.args(["serve", "--embedded", "--log", "trace"]);
+    command.stderr(std::fs::File::create(&log).unwrap());
+    let mut session = Session::spawn(command);
+    session.initialize("2025-06-18");
+    let params = json!({ "name": "run_job", "arguments": "{\"env\":{\"TOKEN\":\"CANARY\"}}" });
+    let answer = session.request("tools/call", params);
+    let text = answer["error"]["message"].as_str().unwrap();
+    assert!(text.contains("`arguments` has to be an object, and is a string"), "{text}");
+    let (_, rest) = session.finish();
+    assert!(!format!("{answer}{rest:?}").contains("CANARY"));
+    let log = std::fs::read_to_string(&log).unwrap();
+    assert!(log.contains("audit records go to"), "the log is there: {log}");
+    assert!(!log.contains("CANARY"), "{log}");
+}
+
+#[test]
+fn a_client_that_closed_standard_error_gets_its_answers() {
+    let home = tempfile::tempdir().unwrap();
+    let (reader, writer) = std::io::pipe().unwrap();
+    let mut command = kubepermit(home.path());
+    command.args(["serve", "--embedded"]).stderr(writer);
+    let mut session = Session::spawn(command);
+    drop(reader);
+    session.initialize("2025-06-18");
+    // Each of these logs a line.
+    let answer = session.request("tools/call", json!({ "name": "no_such_tool", "arguments": {} }));
+    assert_eq!(answer["error"]["code"], json!(-32602), "{answer}");
+    assert_eq!(
+        session.run_job(json!({ "image": "busybox", "command": ["echo", "hi"] }))["stdout"],
+        json!("hi\n")
+    );
+}
+
+#[test]
+fn a_hang_up_ends_the_job_and_closes_its_record() {
+    let home = tempfile::tempdir().unwrap();
+    let mut session = embedded(home.path(), &[]);
+    session.send(&json!({ "jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": {
+        "name": "run_job", "arguments": { "image": "busybox", "command": ["sleep", "300"] },
+    } }));
+    let audit = home.path().join(".local/state/kubepermit/audit");
+    let begun = Instant::now();
+    while !audit_records(&audit).iter().any(|record| record["decision"]["allow"] == json!(true)) {
+        assert!(begun.elapsed().as_secs() < 30, "the call is not recorded");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let pid = nix::unistd::Pid::from_raw(session.pid().try_into().unwrap());
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGHUP).unwrap();
+    let (status, _) = session.finish();
+    assert!(status.success(), "{status}");
+    let records = audit_records(&audit);
+    let outcome = records.iter().find(|record| record["kind"] == json!("outcome")).unwrap();
+    assert_eq!(outcome["outcome"]["reason"], json!("cancelled"));
+    assert_eq!(records.last().unwrap()["kind"], json!("stop"));
+}
+
+#[test]
 fn without_a_cluster_the_handshake_works_and_a_call_says_what_is_missing() {
     let home = tempfile::tempdir().unwrap();
     let missing = home.path().join("no-such-kubeconfig");
     let arguments = ["--allowed-images", "busybox:1.36", "--kubeconfig", missing.to_str().unwrap()];
     let mut session = Session::start(home.path(), &arguments);
     session.initialize("2025-06-18");
-    assert_eq!(session.request("tools/list", json!({}))["result"]["tools"][0]["name"], json!("run_job"));
+    assert!(session.request("tools/list", json!({})).to_string().contains("\"run_job\""));
     let result = session.run_job(json!({ "image": "busybox", "command": ["true"] }));
     assert_eq!(result["status"], json!("error"), "{result}");
     assert_eq!(result["reason"], json!("apiserver_unavailable"));

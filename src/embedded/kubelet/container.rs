@@ -1,8 +1,10 @@
 //! One container, from its image to its end.
 
 use std::collections::BTreeMap;
+use std::fs::DirBuilder;
 use std::io;
-use std::path::PathBuf;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -112,7 +114,7 @@ impl<S: Copy> Task<S> {
         };
         let log = self.handle.logs.get(&self.container.name).cloned()?;
         let name = self.container.name.clone();
-        if let Err(error) = std::fs::create_dir_all(self.handle.directory.path().join("logs").join(&name)) {
+        if let Err(error) = make_log_folder(&self.handle.directory.path().join("logs").join(&name)) {
             self.report(Report::Waiting { reason: "CreateContainerError", message: error.to_string() });
             stopped(&mut self.stop).await;
             return None;
@@ -248,6 +250,10 @@ impl<S: Copy> Task<S> {
         let note = Note { source: Source::Kubelet, warning, reason, message, field_path: Some(&path) };
         events::record(&self.cluster.store, &*self.pod, note);
     }
+}
+
+fn make_log_folder(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
 /// Waits until the process has ended, by itself or because it was stopped.

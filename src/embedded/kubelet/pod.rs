@@ -15,14 +15,19 @@ use uuid::Uuid;
 use super::PodHandle;
 use super::container::{Report, Task, stopped};
 use super::status::{Progress, Record, State, set_condition};
+use super::usage::Bounds;
 use super::volumes;
 use crate::embedded::cluster::Cluster;
 use crate::embedded::events::{self, Note, Source};
+use crate::embedded::folder;
 use crate::embedded::node::NODE_NAME;
 use crate::embedded::scheduler;
 
 /// The grace of a pod that names none.
 const DEFAULT_GRACE: i64 = 30;
+
+/// The grace of an eviction for the disk: the kubelet's for those that cannot wait.
+const EVICTION_GRACE: Duration = Duration::from_secs(1);
 
 /// Runs a pod from its creation to its end.
 pub async fn run(cluster: Arc<Cluster>, pod: Arc<Pod>, handle: Arc<PodHandle>) {
@@ -96,7 +101,7 @@ impl Worker {
     async fn live(mut self) {
         self.publish();
         let directory = self.handle.directory.path().join("volumes");
-        match volumes::prepare(&self.pod, &directory) {
+        match volumes::prepare(&self.pod, &directory, self.cluster.kubelet.sandbox.passing_group()) {
             Ok(volumes) => {
                 self.volumes = Arc::new(volumes);
                 self.progress.ip = Some(self.address());
@@ -105,12 +110,16 @@ impl Worker {
         }
         // Without its volumes a pod waits, as a real one does until they appear.
         let mounted = self.progress.ip.is_some();
+        let exceeded = exceeded(Bounds::of(&self.spec, &self.volumes), Arc::clone(&self.handle));
+        tokio::pin!(exceeded);
         loop {
             if mounted && !self.ending {
                 self.advance();
             }
             self.progress.busy = self.containers.len() != self.ended.len();
-            let deleted = self.publish();
+            // While it stops a failed pod, the kubelet is busy with that: nobody sees its containers end one by one.
+            let silent = self.progress.failed.is_some() && self.progress.busy;
+            let deleted = !silent && self.publish();
             if self.is_over(deleted) {
                 break;
             }
@@ -122,10 +131,14 @@ impl Worker {
                     self.end(grace);
                 }
                 () = sleep_until(deadline), if self.deadline.is_some() && !self.ending => self.expire(),
+                message = &mut exceeded, if !self.ending => self.evict(message),
             }
         }
         // The volumes go with the pod's end, its logs with its deletion.
-        let _ = std::fs::remove_dir_all(directory);
+        let removed = tokio::task::spawn_blocking(move || folder::remove(&directory)).await;
+        if let Ok(Err(error)) = removed {
+            tracing::warn!(%error, "the volumes of a pod were left behind");
+        }
     }
 
     /// Starts what is next in order.
@@ -247,6 +260,13 @@ impl Worker {
         self.end(self.grace());
     }
 
+    /// The pod uses more of the disk than it may.
+    fn evict(&mut self, message: String) {
+        self.event(true, "Evicted", &message);
+        self.progress.failed = Some(("Evicted".to_owned(), message));
+        self.end(EVICTION_GRACE);
+    }
+
     /// Whether nothing is left to do; a deleted pod is removed then.
     fn is_over(&self, deleted: bool) -> bool {
         if !self.ending || self.containers.len() != self.ended.len() {
@@ -297,6 +317,14 @@ impl Worker {
 async fn another_grace(stop: &mut watch::Receiver<Option<Duration>>, told: Option<Duration>) -> Duration {
     // The sender lives in the handle that the worker holds.
     stop.wait_for(|grace| *grace != told).await.ok().and_then(|grace| *grace).unwrap_or_default()
+}
+
+/// Why the pod is to be evicted, once its running containers have used more of the disk than they may.
+async fn exceeded(bounds: Option<Bounds>, handle: Arc<PodHandle>) -> String {
+    match bounds {
+        Some(bounds) => Arc::new(bounds).exceeded(|| handle.runs()).await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Gives the pod to the node, or says why not.

@@ -7,11 +7,18 @@ use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{Pod, Volume};
 
-/// Makes the pod's volumes under `directory`.
+use crate::embedded::folder;
+
+/// Makes the pod's volumes under `directory`, which is made, too; the group `passing` may walk through it.
 ///
 /// # Errors
 /// A sentence for the `FailedMount` event.
-pub fn prepare(pod: &Pod, directory: &Path) -> Result<BTreeMap<String, PathBuf>, String> {
+pub fn prepare(
+    pod: &Pod,
+    directory: &Path,
+    passing: Option<u32>,
+) -> Result<BTreeMap<String, PathBuf>, String> {
+    folder::make_private(directory, passing).map_err(|error| format!("MountVolume.SetUp failed: {error}"))?;
     let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
     volumes.map(|volume| Ok((volume.name.clone(), make(volume, directory)?))).collect()
 }
@@ -33,7 +40,7 @@ fn make(volume: &Volume, directory: &Path) -> Result<PathBuf, String> {
     let path = directory.join(name);
     let io = |e: std::io::Error| failed(&e.to_string());
     fs::create_dir_all(&path).map_err(io)?;
-    // As an emptyDir is: any user of the pod may write. The directory above is private.
+    // As an emptyDir is: any user of the pod may write. The directories above let nobody else pass.
     fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).map_err(io)?;
     Ok(path)
 }

@@ -107,7 +107,14 @@ fn exec(order: &Order) -> Failure {
         io::ErrorKind::NotFound => FailureKind::NotFound,
         _ => FailureKind::NotExecutable,
     };
-    Failure { kind, message: format!("cannot run `{}`: {error}", program.display()) }
+    // The kernel does not say which file it misses.
+    let hint = match kind {
+        FailureKind::NotFound if program.exists() => {
+            "; the program is there, but its interpreter or loader is not: is a folder mounted over it?"
+        }
+        _ => "",
+    };
+    Failure { kind, message: format!("cannot run `{}`: {error}{hint}", program.display()) }
 }
 
 /// Finds the program as a container runtime does: a name with a slash is a path, any other is looked up in `PATH`.

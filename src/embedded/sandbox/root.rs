@@ -40,10 +40,7 @@ pub const ETC: [&str; 13] = [
 /// Devices without a device behind them, by their names in `/dev`.
 pub const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
-/// Where the ordered folders wait until the machine's root is gone.
-const HELD: &str = "/held";
-
-/// Bounds the mounts that one mount point in a system folder may cost.
+/// Bounds the mounts that one mount point in a system folder may cost where the kernel lays no folders over others.
 const MAX_COPIED_ENTRIES: usize = 200;
 
 const NOTHING: Option<&str> = None;
@@ -67,18 +64,25 @@ pub fn build(order: &Order) -> Result<(), Failure> {
     if !mounts.iter().any(|ordered| ordered.path == Path::new("/tmp")) {
         tmpfs("/tmp", "mode=1777,size=64m").step("make /tmp")?;
     }
-    let held = hold(&mounts)?;
+    // Where the ordered folders wait until the machine's root is gone: a name that no order can know.
+    let waiting = PathBuf::from(format!("/.waiting-{}", uuid::Uuid::new_v4().simple()));
+    let held = hold(&mounts, &waiting)?;
     leave_old_root()?;
     // From here on nothing of the machine can be reached by any path, so paths from the order, and links in folders
     // that a container has written to, can do no harm; nor can making folders, once the system's are read-only.
     seal(&access)?;
     for (ordered, held) in mounts.iter().zip(held) {
-        place(ordered, &held).step(format!("show the folder at `{}`", ordered.path.display()))?;
-        access.push(Shown { path: ordered.path.clone(), read_only: ordered.read_only });
+        let place = place(ordered, &held, &waiting)
+            .step(format!("the embedded cluster cannot mount a folder at `{}`", ordered.path.display()))?;
+        access.push(Shown { path: place, read_only: ordered.read_only });
+        if ordered.read_only {
+            // The next one may be for a place inside, which must not be made in the folder itself.
+            seal(&access)?;
+        }
     }
     // Runtimes make a working directory that the image lacks.
-    mount_point(&order.spec.working_dir).step("make the working directory")?;
-    fs::remove_dir(HELD).step("clear up")?;
+    mount_point(&order.spec.working_dir, &waiting).step("make the working directory")?;
+    fs::remove_dir(waiting).step("clear up")?;
     access.push(Shown::read_only("/"));
     seal(&access)
 }
@@ -96,10 +100,10 @@ impl Shown {
 }
 
 /// Keeps hold of the ordered folders in a place that leads nowhere else.
-fn hold(mounts: &[&Mount]) -> Result<Vec<PathBuf>, Failure> {
-    fs::create_dir(HELD).step("make a place for folders")?;
+fn hold(mounts: &[&Mount], waiting: &Path) -> Result<Vec<PathBuf>, Failure> {
+    fs::create_dir(waiting).step("make a place for folders")?;
     let hold = |(index, ordered): (usize, &&Mount)| {
-        let held = Path::new(HELD).join(index.to_string());
+        let held = waiting.join(index.to_string());
         fs::create_dir(&held).step("make a place for folders")?;
         bind(&in_old(&ordered.host), &held, MsFlags::empty())
             .step(format!("mount the folder `{}`", ordered.host.display()))?;
@@ -108,26 +112,62 @@ fn hold(mounts: &[&Mount]) -> Result<Vec<PathBuf>, Failure> {
     mounts.iter().enumerate().map(hold).collect()
 }
 
-fn place(ordered: &Mount, held: &Path) -> io::Result<()> {
-    mount_point(&ordered.path)?;
-    mount(Some(held), &ordered.path, NOTHING, MsFlags::MS_MOVE, NOTHING)?;
-    fs::remove_dir(held)
+/// Shows a held folder where it was ordered; the place, without links.
+fn place(ordered: &Mount, held: &Path, waiting: &Path) -> io::Result<PathBuf> {
+    let place = mount_point(&ordered.path, waiting)?;
+    mount(Some(held), &place, NOTHING, MsFlags::MS_MOVE, NOTHING)?;
+    fs::remove_dir(held)?;
+    Ok(place)
 }
 
-/// Makes a folder and those above it. In the machine's folders, which are read-only, nothing can be made: the
-/// nearest one that exists is replaced by a copy that holds the same entries and has room for another.
-fn mount_point(path: &Path) -> io::Result<()> {
-    let Err(error) = fs::create_dir_all(path) else {
-        return Ok(());
-    };
-    let Some(nearest) = path.ancestors().find(|ancestor| ancestor.is_dir()) else {
-        return Err(error);
-    };
-    let entries: Vec<fs::DirEntry> = fs::read_dir(nearest)?.collect::<Result<_, _>>()?;
-    if error.kind() != io::ErrorKind::ReadOnlyFilesystem || entries.len() > MAX_COPIED_ENTRIES {
-        return Err(error);
+/// Makes a folder and those above it; its path, without links. In the machine's folders, which are read-only,
+/// nothing can be made: the nearest one that exists is replaced by one that holds the same and the new folder.
+fn mount_point(path: &Path, waiting: &Path) -> io::Result<PathBuf> {
+    match fs::create_dir_all(path) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => {
+            let nearest = path.ancestors().find(|ancestor| ancestor.is_dir()).ok_or(error)?;
+            let missing = path.strip_prefix(nearest).map_err(io::Error::other)?;
+            let nearest = fs::canonicalize(nearest)?;
+            // Laid over others, a folder does not show what is mounted below it.
+            if has_mounts_below(&nearest)? || lay_over(&nearest, missing, waiting).is_err() {
+                copy_entries(&nearest, waiting)?;
+                fs::create_dir_all(path)?;
+            }
+        }
+        Err(error) => return Err(error),
     }
-    let original = Path::new(HELD).join("original");
+    fs::canonicalize(path)
+}
+
+/// Lays a tree with nothing but the missing folder over the nearest one: an overlay, which user namespaces may
+/// mount since Linux 5.11.
+fn lay_over(nearest: &Path, missing: &Path, waiting: &Path) -> io::Result<()> {
+    let lower = nearest.to_str().filter(|path| !path.contains([':', ',', '\\']));
+    let lower = lower.ok_or(io::ErrorKind::InvalidInput)?;
+    let above = waiting.join("above");
+    tmpfs(&above, "mode=755,size=1m")?;
+    let laid = fs::create_dir_all(above.join(missing)).and_then(|()| {
+        let layers = format!("lowerdir={}:{lower}", above.display());
+        let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_RDONLY;
+        Ok(mount(Some("overlay"), nearest, Some("overlay"), flags, Some(layers.as_str()))?)
+    });
+    // The overlay keeps what it was made of.
+    umount2(&above, MntFlags::MNT_DETACH)?;
+    fs::remove_dir(&above)?;
+    laid
+}
+
+/// Replaces a folder by a writable one in which each entry is mounted again.
+fn copy_entries(nearest: &Path, waiting: &Path) -> io::Result<()> {
+    let entries: Vec<fs::DirEntry> = fs::read_dir(nearest)?.collect::<Result<_, _>>()?;
+    if entries.len() > MAX_COPIED_ENTRIES {
+        return Err(io::Error::other(format!(
+            "`{}` is read-only and has too many entries",
+            nearest.display()
+        )));
+    }
+    let original = waiting.join("original");
     fs::create_dir(&original)?;
     bind(nearest, &original, MsFlags::MS_REC)?;
     tmpfs(nearest, "mode=755,size=1m")?;
@@ -136,8 +176,13 @@ fn mount_point(path: &Path) -> io::Result<()> {
         show_as(&original.join(&name), &nearest.join(&name))?;
     }
     umount2(&original, MntFlags::MNT_DETACH)?;
-    fs::remove_dir(&original)?;
-    fs::create_dir_all(path)
+    fs::remove_dir(&original)
+}
+
+fn has_mounts_below(path: &Path) -> io::Result<bool> {
+    let table = fs::read_to_string("/proc/self/mountinfo")?;
+    let mut points = table.lines().filter_map(|line| Some(PathBuf::from(unescape(line.split(' ').nth(4)?))));
+    Ok(points.any(|point| point != path && point.starts_with(path)))
 }
 
 fn change_root() -> Result<(), Failure> {

@@ -19,6 +19,7 @@ use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::Pid;
 
 use super::Confinement;
+use super::memory::Meter;
 use super::user::{self, Identity};
 use super::wire::{
     Applied, Ended, Failure, HIDDEN_WORD, Order, ROLE_CONTAINER, Report, Step, TERMINATE, read_order,
@@ -70,9 +71,8 @@ fn supervise(order: Order, gateway: &UnixStream) -> Result<Ended, Failure> {
     };
     let deaths = Deaths::listen().step("listen for the end of the command")?;
     let (mut status, mut child) = spawn_container(&order)?;
-    let ended = report_start(&mut status, gateway, &child).and_then(|()| {
-        watch(&mut child, &deaths, gateway, order.spec.limits.memory_bytes).step("watch the command")
-    });
+    let ended = report_start(&mut status, gateway, &child)
+        .and_then(|()| watch(&mut child, &deaths, gateway, Meter::of(&order)).step("watch the command"));
     // Nothing to do if it ended by itself.
     let _gone = child.kill().and_then(|()| child.wait());
     match confinement {
@@ -194,11 +194,11 @@ fn watch(
     child: &mut Child,
     deaths: &Deaths,
     gateway: &UnixStream,
-    memory_bytes: Option<u64>,
+    mut meter: Option<Meter>,
 ) -> io::Result<Ended> {
     let mut lifeline = Some(gateway);
     let mut out_of_memory = false;
-    let patience = match memory_bytes {
+    let patience = match &meter {
         Some(_) => PollTimeout::try_from(memory::INTERVAL).map_err(io::Error::other)?,
         None => PollTimeout::NONE,
     };
@@ -213,7 +213,7 @@ fn watch(
         if let Some(ended) = reap(child)? {
             return Ok(Ended { out_of_memory, ..ended });
         }
-        if !out_of_memory && memory_bytes.is_some_and(memory::is_above) {
+        if !out_of_memory && meter.as_mut().is_some_and(Meter::is_above) {
             child.kill()?;
             out_of_memory = true;
         }

@@ -1,6 +1,7 @@
 //! Archives as GNU tar, BusyBox and a hostile program write them.
 
 use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Stdio};
 
 use bytes::Bytes;
@@ -93,7 +94,7 @@ fn only_regular_files_below_the_directory_come_back() {
         ("./a/../../escape", EntryType::Regular, "", b"2"),
         ("/etc/passwd", EntryType::Regular, "", b"3"),
         ("./link", EntryType::Symlink, "/etc/passwd", b""),
-        ("./hard", EntryType::Link, "./ok", b""),
+        ("./link2", EntryType::Link, "./link", b""),
         ("./null", EntryType::Char, "", b""),
         ("./disk", EntryType::Block, "", b""),
         ("./pipe", EntryType::Fifo, "", b""),
@@ -102,6 +103,103 @@ fn only_regular_files_below_the_directory_come_back() {
     let unpacked = unpack(archive.as_slice(), &[], 1000);
     assert_eq!(names(&unpacked), ["dir/also", "ok"]);
     assert_eq!((unpacked.left_out, unpacked.problem), (0, None));
+}
+
+#[test]
+fn a_file_comes_back_under_each_of_its_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
+    let link = |from: &str, to: &str| {
+        std::fs::hard_link(dir.path().join(from), dir.path().join(to)).unwrap();
+    };
+    let long = "n".repeat(200);
+    write("a", "hi\n");
+    link("a", "b");
+    link("a", &long);
+    write("input", "as it was");
+    link("input", "copy");
+    std::os::unix::fs::symlink("a", dir.path().join("symbolic")).unwrap();
+    link("symbolic", "symbolic2");
+    let inputs = [file("input", 0o644, b"as it was")];
+    for format in ["--format=gnu", "--format=pax"] {
+        // Whichever name comes first has the content; the order is the directory's.
+        for sort in ["--sort=name", "--sort=none"] {
+            let mut tar = Command::new("tar");
+            let output =
+                tar.args(["-cf", "-", format, sort, "-C"]).arg(dir.path()).arg(".").output().unwrap();
+            let unpacked = unpack(output.stdout.as_slice(), &inputs, 1000);
+            assert_eq!(names(&unpacked), ["a", "b", "copy", &long], "{format} {sort}");
+            let contents: Vec<_> = unpacked.artifacts.iter().map(|artifact| &artifact.content[..]).collect();
+            assert_eq!(contents, [b"hi\n".as_slice(), b"hi\n", b"as it was", b"hi\n"]);
+            assert_eq!((unpacked.left_out, unpacked.problem), (0, None));
+        }
+    }
+}
+
+#[test]
+fn a_hard_link_without_its_file_is_counted() {
+    let archive = foreign(&[
+        ("big", EntryType::Regular, "", &[1; 11]),
+        ("ok", EntryType::Regular, "", b"12345"),
+        ("to-big", EntryType::Link, "big", b""),
+        ("to-nothing", EntryType::Link, "/etc/passwd", b""),
+        ("to-later", EntryType::Link, "later", b""),
+        ("to-ok", EntryType::Link, "./ok", b""),
+        ("over", EntryType::Link, "ok", b""),
+        ("to-itself", EntryType::Link, "to-itself", b""),
+        ("later", EntryType::Regular, "", b""),
+    ]);
+    let unpacked = unpack(archive.as_slice(), &[], 10);
+    assert_eq!(names(&unpacked), ["later", "ok", "to-ok"], "a second name takes room like a first");
+    assert_eq!((unpacked.left_out, unpacked.problem), (6, None));
+    // An input that was changed into something too large has lost its old content.
+    let inputs = [file("input", 0o644, b"old")];
+    let archive =
+        foreign(&[("input", EntryType::Regular, "", &[1; 11]), ("copy", EntryType::Link, "input", b"")]);
+    let unpacked = unpack(archive.as_slice(), &inputs, 10);
+    assert_eq!((names(&unpacked), unpacked.left_out), (vec![], 2));
+}
+
+#[test]
+fn no_two_artifacts_have_one_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let raw: [&[u8]; 6] =
+        [b"bad\xff", b"bad\xfe", b"bad\xff\\xfe", b"bad\xff\xfe", b"new\nline\x1b[2J", b"b\\s"];
+    for name in raw {
+        std::fs::write(dir.path().join(std::ffi::OsStr::from_bytes(name)), name).unwrap();
+    }
+    for format in ["--format=gnu", "--format=pax"] {
+        let mut tar = Command::new("tar");
+        let output = tar.args(["-cf", "-", format, "-C"]).arg(dir.path()).arg(".").output().unwrap();
+        let unpacked = unpack(output.stdout.as_slice(), &[], 1000);
+        let found: Vec<_> = unpacked.artifacts.iter().map(|a| (a.name.as_str(), &a.content[..])).collect();
+        let expected = [
+            (r"b\s", raw[5]),
+            (r"bad\xfe", raw[1]),
+            (r"bad\xff", raw[0]),
+            (r"bad\xff\\xfe", raw[2]),
+            (r"bad\xff\xfe", raw[3]),
+            ("new\nline\u{1b}[2J", raw[4]),
+        ];
+        assert_eq!(found, expected, "{format}");
+        assert_eq!((unpacked.left_out, unpacked.problem), (0, None));
+    }
+    // What would still be the same name is left out and counted; nor does it stand for an input.
+    let mut archive = bytes(&[file(r"bad\xff", 0o644, b"text")]);
+    archive.truncate(1024);
+    let mut builder = Builder::new(archive);
+    for (content, name) in [(b"byte", b"bad\xff".as_slice()), (b"text", b"bad\xff")] {
+        let mut header = Header::new_gnu();
+        header.set_size(4);
+        header.as_gnu_mut().unwrap().name[..name.len()].copy_from_slice(name);
+        header.set_cksum();
+        builder.append(&header, content.as_slice()).unwrap();
+    }
+    let archive = builder.into_inner().unwrap();
+    let unpacked = unpack(archive.as_slice(), &[], 1000);
+    assert_eq!((names(&unpacked), unpacked.left_out), (vec![r"bad\xff"], 2));
+    let unpacked = unpack(&archive[1024..], &[file(r"bad\xff", 0o644, b"byte")], 1000);
+    assert_eq!((names(&unpacked), unpacked.left_out), (vec![r"bad\xff"], 1));
 }
 
 #[test]

@@ -24,6 +24,7 @@ pub(super) struct Config {
     pub(super) timeouts: Timeouts,
     pub(super) files: Files,
     pub(super) env: Env,
+    pub(super) reads: Reads,
     pub(super) pod: Pod,
     #[serde(default)]
     pub(super) roles: BTreeMap<String, Role>,
@@ -66,6 +67,14 @@ pub(super) struct Env {
 
 #[derive(DeriveDeserialize)]
 #[serde(deny_unknown_fields)]
+pub(super) struct Reads {
+    pub(super) namespaces: Vec<String>,
+    pub(super) verbs: Vec<String>,
+    pub(super) forbidden_flags: Vec<String>,
+}
+
+#[derive(DeriveDeserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Pod {
     pub(super) profile: Profile,
 }
@@ -82,6 +91,8 @@ pub(super) enum Profile {
 pub(super) struct Role {
     #[serde(default)]
     pub(super) images: Vec<String>,
+    #[serde(default)]
+    pub(super) read_namespaces: Vec<String>,
 }
 
 /// A Kubernetes quantity as text. A number without quotes is taken as Kubernetes takes it.

@@ -8,7 +8,7 @@ use crate::plan::{AllowedImages, plan};
 use crate::policy::bundle::{Bundle, BundleSource};
 use crate::policy::compile::compile;
 use crate::policy::data::{Config, Overlay};
-use crate::policy::tests::{call, settings};
+use crate::policy::tests::{call, reads, settings};
 
 fn validator(schema: &str) -> Validator {
     let schema: Value = serde_json::from_str(schema).unwrap();
@@ -30,7 +30,19 @@ const DATA: &str = include_str!("../../../schemas/policy-data.json");
 fn of(caller: &Caller, arguments: Value) -> Value {
     let call = call(arguments);
     let listed = AllowedImages::new(["python:3.12-slim".parse().unwrap()]);
-    let plan = plan(&call, &settings(), &listed).unwrap();
+    let plan = plan(
+        &call,
+        &crate::plan::Settings {
+            jobs: settings(),
+            kubectl: crate::plan::KubectlSettings {
+                context: "test".into(),
+                cache_dir: "/private/cache".into(),
+                request_timeout_s: 20,
+            },
+        },
+        &listed,
+    )
+    .unwrap();
     document(caller, &call, &plan, "2026-01-02T03:04:05Z".parse().unwrap())
 }
 
@@ -104,6 +116,41 @@ fn every_field_is_there_when_little_is_given() {
 }
 
 #[test]
+fn a_read_becomes_facts() {
+    let arguments = json!({ "namespace": "dev", "kind": "deployment", "name": "web" });
+    let input = reads::document("describe_resource", arguments.clone());
+    valid(&validator(INPUT), &input);
+    assert_eq!(input["tool"], "describe_resource");
+    assert_eq!(input["arguments"], arguments);
+    assert_eq!((&input["job"], &input["handle"]), (&Value::Null, &Value::Null));
+    assert_eq!(
+        input["kubectl"],
+        json!({
+            "verb": "describe",
+            "resource": "deployments",
+            "group": "apps",
+            "namespace": "dev",
+            "all_namespaces": false,
+            "flags": ["--context", "--namespace", "--request-timeout", "--cache-dir", "--show-events"],
+            "argv": [
+                "describe", "--context=test", "--namespace=dev", "--request-timeout=20s",
+                "--cache-dir=/private/cache", "--show-events=true", "--", "deployments.apps", "web",
+            ],
+        })
+    );
+
+    let input = reads::document("list_events", json!({}));
+    valid(&validator(INPUT), &input);
+    assert_eq!(input["kubectl"]["namespace"], Value::Null);
+    assert_eq!(input["kubectl"]["all_namespaces"], true);
+    // What was not written is there and null.
+    assert_eq!(
+        input["arguments"],
+        json!({ "namespace": null, "warnings_only": false, "for_kind": null, "for_name": null })
+    );
+}
+
+#[test]
 fn a_fraction_of_a_second_is_rounded_up() {
     for (millis, whole) in [(0, 0), (1, 1), (999, 1), (1000, 1), (1001, 2)] {
         assert_eq!(seconds(Duration::from_millis(millis)), whole);
@@ -115,7 +162,9 @@ fn a_fraction_of_a_second_is_rounded_up() {
 fn the_input_schema_is_closed() {
     let validator = validator(INPUT);
     let good = of(&Caller::at_command_line(), json!({ "image": "busybox:1.36", "command": ["true"] }));
-    for path in ["", "/request", "/caller", "/job", "/job/image", "/job/files", "/job/resources"] {
+    let read = reads::document("pod_logs", json!({ "namespace": "dev", "name": "a" }));
+    let job = ["", "/request", "/caller", "/job", "/job/image", "/job/files", "/job/resources"];
+    for (good, path) in job.map(|path| (&good, path)).into_iter().chain([(&read, "/kubectl")]) {
         let mut more = good.clone();
         more.pointer_mut(path).unwrap()["extra"] = json!(1);
         assert!(!validator.is_valid(&more), "{path}");
@@ -152,7 +201,14 @@ fn what_the_shipped_rules_say_is_a_decision() {
 fn the_rego_tests_use_the_real_shapes() {
     let bundle = Bundle::read(&BundleSource::BuiltIn).unwrap();
     let mut engine = compile(bundle.modules(), regorus::Value::new_object()).unwrap();
-    for (rule, schema) in [("base_input", INPUT), ("base_config", DATA)] {
+    let rules = [
+        ("base_input", INPUT),
+        ("base_read", INPUT),
+        ("reading_everywhere", INPUT),
+        ("reading_logs", INPUT),
+        ("base_config", DATA),
+    ];
+    for (rule, schema) in rules {
         let value = engine.eval_rule(format!("data.kubepermit_test.{rule}")).unwrap();
         valid(&validator(schema), &serde_json::to_value(&value).unwrap());
     }

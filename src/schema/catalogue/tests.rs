@@ -25,7 +25,7 @@ fn the_reference_servers_example_is_admitted() {
         "timeout_s": 30,
     }))
     .unwrap();
-    let Arguments::RunJob(job) = call.arguments();
+    let Arguments::RunJob(job) = call.arguments() else { panic!("not a run_job") };
     assert_eq!(job.command, ["python", "gen.py"]);
     assert_eq!(job.files.first().unwrap().content.as_ref(), b"print(1)");
     assert_eq!(job.limits.cpu.as_deref(), Some("500m"));
@@ -70,7 +70,7 @@ fn faults_never_echo_a_value() {
 #[test]
 fn a_whole_float_is_an_integer() {
     let call = admit(json!({ "image": "a", "command": ["a"], "timeout_s": 30.0 })).unwrap();
-    let Arguments::RunJob(job) = call.arguments();
+    let Arguments::RunJob(job) = call.arguments() else { panic!("not a run_job") };
     assert_eq!(job.timeout_s, Some(30));
 }
 

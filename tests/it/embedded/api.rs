@@ -234,7 +234,8 @@ async fn raw(address: &str, request: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn malformed_requests_are_refused_and_harm_nothing() {
     let cluster = cluster().await;
-    let config: Value = serde_json::from_slice(&std::fs::read(cluster.kubeconfig()).unwrap()).unwrap();
+    let kubectls = cluster.kubeconfig().with_file_name("kubeconfig");
+    let config: Value = serde_json::from_slice(&std::fs::read(kubectls).unwrap()).unwrap();
     let server = config["clusters"][0]["cluster"]["server"].as_str().unwrap();
     let (address, reader) = server.trim_start_matches("http://").split_once('/').unwrap();
     let token = config["users"][0]["user"]["token"].as_str().unwrap();

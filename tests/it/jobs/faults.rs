@@ -560,7 +560,7 @@ async fn no_cluster_is_an_outcome_that_says_what_to_do() {
 async fn the_job_is_sent_as_it_was_judged() {
     let fake = Fake::start(Script { acts: vec![running()], ..plain() }).await;
     let (permit, record) = admitted(call()).await;
-    let kubepermit::plan::Plan::Job(plan) = permit.plan();
+    let kubepermit::plan::Plan::Job(plan) = permit.plan() else { panic!("a read") };
     let mut judged = serde_json::to_value(plan.manifest()).unwrap();
     let executor = executor(fake.kubeconfig(), limits());
     let cancel = CancellationToken::new();

@@ -166,6 +166,82 @@ async fn folders_appear_at_any_absolute_path() {
     assert!(!Path::new("/usr/src/app").exists());
 }
 
+/// A mount hides what is below it, and the folders above it are there, as in any container.
+#[tokio::test]
+async fn folders_appear_inside_system_folders() {
+    if !namespaces() {
+        return;
+    }
+    for path in [
+        "/lib/x",
+        "/bin/x",
+        "/usr/bin/x/y",
+        "/usr/lib/x",
+        "/sbin/x",
+        "/etc/ssl/certs/x",
+        "/held",
+        "/old",
+        "/usr/share",
+    ] {
+        let script = format!("pwd; touch {path}/a && ls {path} && ls /usr/bin/env /lib/os-release; ls -A /");
+        let mut pod = shell(Confinement::Namespaces, &script).await;
+        pod.spec.mounts.push(mount(&pod.folder, "there", path));
+        pod.spec.working_dir = path.into();
+        let (_, out, err) = pod.run().await;
+        let existing = Path::new(path).ancestors().find(|above| above.exists()).unwrap();
+        let real =
+            std::fs::canonicalize(existing).unwrap().join(Path::new(path).strip_prefix(existing).unwrap());
+        let here = [path.to_owned(), real.display().to_string().trim_end_matches('/').to_owned()];
+        let (first, rest) = out.split_once('\n').unwrap_or_default();
+        // A shell may show either name of a folder behind a link.
+        assert!(here.iter().any(|name| name == first), "{path}: {out}{err}");
+        assert!(rest.starts_with("a\n/lib/os-release\n/usr/bin/env\n"), "{path}: {out}{err}");
+        assert!(!out.contains("waiting"), "{path}: {out}");
+        assert!(pod.folder.path().join("there/a").exists(), "{path}");
+        let (exit, _, err) = pod_touch(Confinement::Namespaces, "/usr/bin").await;
+        assert_eq!(exit, Exit::Code(1), "{err}");
+    }
+}
+
+/// A folder for reading is not changed by what is mounted inside.
+#[tokio::test]
+async fn a_folder_inside_a_read_only_one_leaves_it_as_it_is() {
+    if !namespaces() {
+        return;
+    }
+    let mut pod = shell(Confinement::Namespaces, "touch /given/in/a; ls /given; touch /given/b").await;
+    let given = Mount { read_only: true, ..mount(&pod.folder, "given", "/given") };
+    std::fs::write(given.host.join("file"), "").unwrap();
+    // As the gateway's own user is in the container when it is not root.
+    std::fs::set_permissions(&given.host, PermissionsExt::from_mode(0o777)).unwrap();
+    pod.spec.mounts.push(given);
+    pod.spec.mounts.push(mount(&pod.folder, "inside", "/given/in"));
+    let (_, out, err) = pod.run().await;
+    assert_eq!(out, "file\nin\n", "{err}");
+    assert!(err.contains("Read-only file system"), "{err}");
+    assert_eq!(std::fs::read_dir(pod.folder.path().join("given")).unwrap().count(), 1);
+    assert!(pod.folder.path().join("inside/a").exists());
+}
+
+/// As in any container: what a mount hides is gone.
+#[tokio::test]
+async fn a_folder_over_the_libraries_says_why_nothing_starts() {
+    let libraries = format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
+    if !namespaces() || !Path::new(&libraries).exists() {
+        return;
+    }
+    let mut pod = shell(Confinement::Namespaces, "exit 0").await;
+    pod.spec.mounts.push(mount(&pod.folder, "there", &libraries));
+    match pod.fail_to_start().await {
+        StartError::NotFound(why) => assert!(why.contains("is a folder mounted over it?"), "{why}"),
+        other => panic!("{other}"),
+    }
+    let mut pod = shell(Confinement::Namespaces, "exit 0").await;
+    pod.spec.mounts.push(mount(&pod.folder, "there", "/usr/bin/env"));
+    let why = pod.fail_to_start().await.to_string();
+    assert!(why.contains("the embedded cluster cannot mount a folder at `/usr/bin/env`"), "{why}");
+}
+
 #[tokio::test]
 async fn a_link_in_a_folder_leads_no_mount_out_of_the_root() {
     if !namespaces() {

@@ -188,3 +188,40 @@ async fn the_program_and_the_folders_may_lie_where_only_the_gateway_can_go() {
         assert_eq!(std::fs::read_to_string(private.path().join("work/file")).unwrap(), "hello\n");
     }
 }
+
+/// A control group counts a file in memory whether it is mapped or not.
+#[tokio::test]
+async fn files_in_memory_count_too() {
+    let hold = "import os, time\n\
+                f = os.memfd_create('x')\n\
+                for _ in range(SIZE): os.write(f, b'x' * (1 << 20))\n\
+                time.sleep(1)";
+    let map = "import mmap, os, time\n\
+               f = os.memfd_create('x'); os.ftruncate(f, 40 << 20); m = mmap.mmap(f, 40 << 20)\n\
+               exec('for _ in range(40): m.write(b\"x\" * (1 << 20))'); time.sleep(1)";
+    for &confinement in allowed() {
+        let sized = |size: &str| hold.replace("SIZE", size);
+        // One that is open and mapped counts once.
+        for (script, exit) in
+            [(sized("100"), Exit::OutOfMemory), (sized("10"), Exit::Code(0)), (map.to_owned(), Exit::Code(0))]
+        {
+            let mut pod = pod(confinement, &["python3", "-c", &script]).await;
+            pod.spec.limits.memory_bytes = Some(64 << 20);
+            let (found, _, err) = pod.run().await;
+            assert_eq!(found, exit, "{confinement:?} {script}: {err}");
+        }
+    }
+    if namespaces() {
+        let script =
+            "head -c 40000000 /dev/zero > /dev/shm/x; head -c 40000000 /dev/zero > /tmp/x; sleep 2; exit 0";
+        let mut pod = shell(Confinement::Namespaces, script).await;
+        pod.spec.mounts.retain(|mount| mount.path != Path::new("/tmp"));
+        pod.spec.limits.memory_bytes = Some(64 << 20);
+        assert_eq!(pod.run().await.0, Exit::OutOfMemory);
+        // A volume is the disk's, even where the machine keeps it in memory.
+        let script = "head -c 80000000 /dev/zero > /tmp/x; sleep 1; exit 0";
+        let mut pod = shell(Confinement::Namespaces, script).await;
+        pod.spec.limits.memory_bytes = Some(64 << 20);
+        assert_eq!(pod.run().await.0, Exit::Code(0));
+    }
+}

@@ -1,0 +1,163 @@
+//! The names of all settings: variable, flag and key in the file.
+
+/// Every setting that takes a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Setting {
+    /// Transport of `serve`.
+    Transport,
+    /// Namespace of the Jobs.
+    Namespace,
+    /// Wall clock of a command that names none.
+    DefaultTimeoutS,
+    /// The most that a caller may ask for.
+    MaxTimeoutS,
+    /// Cap on the output of a job.
+    MaxOutputBytes,
+    /// Cap on the artifacts of a job.
+    MaxArtifactBytes,
+    /// cpu request.
+    DefaultCpu,
+    /// Memory request.
+    DefaultMemory,
+    /// The images that may run.
+    AllowedImages,
+    /// The helper's image.
+    SidecarImage,
+    /// The kubeconfig.
+    Kubeconfig,
+    /// Its context.
+    Context,
+    /// The policy bundle.
+    Policies,
+    /// The audit log.
+    Audit,
+    /// What this server calls itself on its Jobs.
+    Instance,
+    /// The namespaces that may be read.
+    AllowNamespaces,
+    /// The kubeconfig of the reads.
+    ReadKubeconfig,
+    /// The program that reads.
+    Kubectl,
+    /// Cap on the output of a read.
+    MaxOutput,
+    /// How long a read may take.
+    ReadTimeoutS,
+    /// How many reads may run at once.
+    MaxReads,
+}
+
+impl Setting {
+    /// All of them, in the order in which README.md lists them.
+    pub const ALL: [Self; 21] = [
+        Self::Transport,
+        Self::Namespace,
+        Self::DefaultTimeoutS,
+        Self::MaxTimeoutS,
+        Self::MaxOutputBytes,
+        Self::MaxArtifactBytes,
+        Self::DefaultCpu,
+        Self::DefaultMemory,
+        Self::AllowedImages,
+        Self::SidecarImage,
+        Self::Kubeconfig,
+        Self::Context,
+        Self::Policies,
+        Self::Audit,
+        Self::Instance,
+        Self::AllowNamespaces,
+        Self::ReadKubeconfig,
+        Self::Kubectl,
+        Self::MaxOutput,
+        Self::ReadTimeoutS,
+        Self::MaxReads,
+    ];
+
+    /// The environment variable.
+    #[must_use]
+    pub fn variable(self) -> &'static str {
+        match self {
+            Self::Transport => "MCP_K8S_TRANSPORT",
+            Self::Namespace => "MCP_K8S_NAMESPACE",
+            Self::DefaultTimeoutS => "MCP_K8S_DEFAULT_TIMEOUT_S",
+            Self::MaxTimeoutS => "MCP_K8S_MAX_TIMEOUT_S",
+            Self::MaxOutputBytes => "MCP_K8S_MAX_OUTPUT_BYTES",
+            Self::MaxArtifactBytes => "MCP_K8S_MAX_ARTIFACT_BYTES",
+            Self::DefaultCpu => "MCP_K8S_DEFAULT_CPU",
+            Self::DefaultMemory => "MCP_K8S_DEFAULT_MEMORY",
+            Self::AllowedImages => "MCP_K8S_ALLOWED_IMAGES",
+            Self::SidecarImage => "MCP_K8S_SIDECAR_IMAGE",
+            Self::Kubeconfig => "MCP_K8S_KUBECONFIG",
+            Self::Context => "KUBEPERMIT_CONTEXT",
+            Self::Policies => "KUBEPERMIT_POLICIES",
+            Self::Audit => "KUBEPERMIT_AUDIT",
+            Self::Instance => "KUBEPERMIT_INSTANCE",
+            Self::AllowNamespaces => "KUBEPERMIT_ALLOW_NAMESPACES",
+            Self::ReadKubeconfig => "KUBEPERMIT_READ_KUBECONFIG",
+            Self::Kubectl => "KUBEPERMIT_KUBECTL",
+            Self::MaxOutput => "KUBEPERMIT_MAX_OUTPUT",
+            Self::ReadTimeoutS => "KUBEPERMIT_READ_TIMEOUT_S",
+            Self::MaxReads => "KUBEPERMIT_MAX_READS",
+        }
+    }
+
+    /// The flag without its dashes; with `_` for `-`, the key in the YAML file.
+    #[must_use]
+    pub fn flag(self) -> &'static str {
+        match self {
+            Self::Transport => "transport",
+            Self::Namespace => "namespace",
+            Self::DefaultTimeoutS => "default-timeout-s",
+            Self::MaxTimeoutS => "max-timeout-s",
+            Self::MaxOutputBytes => "max-output-bytes",
+            Self::MaxArtifactBytes => "max-artifact-bytes",
+            Self::DefaultCpu => "default-cpu",
+            Self::DefaultMemory => "default-memory",
+            Self::AllowedImages => "allowed-images",
+            Self::SidecarImage => "sidecar-image",
+            Self::Kubeconfig => "kubeconfig",
+            Self::Context => "context",
+            Self::Policies => "policies",
+            Self::Audit => "audit",
+            Self::Instance => "instance",
+            Self::AllowNamespaces => "allow-namespaces",
+            Self::ReadKubeconfig => "read-kubeconfig",
+            Self::Kubectl => "kubectl",
+            Self::MaxOutput => "max-output",
+            Self::ReadTimeoutS => "read-timeout-s",
+            Self::MaxReads => "max-reads",
+        }
+    }
+
+    /// Whether the value is a path, of which `stderr` is none.
+    #[must_use]
+    pub fn is_path(self, value: &str) -> bool {
+        match self {
+            Self::Kubeconfig | Self::ReadKubeconfig | Self::Policies | Self::Kubectl => true,
+            Self::Audit => value != "stderr",
+            Self::Transport
+            | Self::Namespace
+            | Self::DefaultTimeoutS
+            | Self::MaxTimeoutS
+            | Self::MaxOutputBytes
+            | Self::MaxArtifactBytes
+            | Self::DefaultCpu
+            | Self::DefaultMemory
+            | Self::AllowedImages
+            | Self::SidecarImage
+            | Self::Context
+            | Self::Instance
+            | Self::AllowNamespaces
+            | Self::MaxOutput
+            | Self::ReadTimeoutS
+            | Self::MaxReads => false,
+        }
+    }
+
+    /// Set but empty means "nothing" here; for every other setting it means "not set", as for the reference
+    /// server, whose published client configurations set all variables.
+    #[must_use]
+    pub fn empty_is_a_value(self) -> bool {
+        matches!(self, Self::AllowedImages | Self::AllowNamespaces)
+    }
+}

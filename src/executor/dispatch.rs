@@ -1,0 +1,67 @@
+//! One door for every kind of plan: a permit goes in, an outcome comes out.
+
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::audit::OpenRecord;
+use crate::executor::kubectl::{KubectlExecutor, ReadFailure, ReadOutcome, ReadReason};
+use crate::executor::{JobExecutor, JobOutcome, Progress};
+use crate::plan::Plan;
+use crate::policy::Permit;
+
+/// Carries admitted plans out.
+#[derive(Debug)]
+pub struct Executor {
+    jobs: JobExecutor,
+    reads: KubectlExecutor,
+}
+
+/// How an admitted plan ended.
+#[derive(Debug)]
+pub enum Outcome {
+    /// A job.
+    Job(JobOutcome),
+    /// A read.
+    Read(ReadOutcome),
+}
+
+impl Executor {
+    /// Joins the executors of each kind.
+    #[must_use]
+    pub fn new(jobs: JobExecutor, reads: KubectlExecutor) -> Self {
+        Self { jobs, reads }
+    }
+
+    /// Carries an admitted plan out, and gives how it ended. `record` proves that the decision is durable.
+    ///
+    /// `progress` is called from within, in order and each step at most once; it must not block. When `cancel`
+    /// fires, or the future is dropped, what was started is ended.
+    pub async fn run(
+        &self,
+        permit: Permit,
+        record: &OpenRecord,
+        progress: &(dyn Fn(Progress) + Send + Sync),
+        cancel: CancellationToken,
+    ) -> Outcome {
+        let id = record.decision_id();
+        match permit.plan() {
+            Plan::Job(_) => Outcome::Job(self.jobs.run_job(permit, record, progress, cancel).await),
+            Plan::Kubectl(plan) if plan.id() == id => Outcome::Read(self.reads.run(plan, cancel).await),
+            Plan::Kubectl(plan) => {
+                tracing::error!(decision_id = %id, plan = %plan.id(), "the audit record is that of another call");
+                Outcome::Read(ReadOutcome {
+                    end: Err(ReadFailure::of(ReadReason::Other)),
+                    namespace: None,
+                    exit_code: None,
+                    duration: Duration::ZERO,
+                })
+            }
+        }
+    }
+
+    /// Waits until what goes on in the background is done, at most `within`. For an orderly exit.
+    pub async fn drain(&self, within: Duration) {
+        self.jobs.drain(within).await;
+    }
+}
