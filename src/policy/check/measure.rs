@@ -14,10 +14,11 @@ use crate::policy::check::tree::{self, Names};
 use crate::policy::error::{LoadError, Problem};
 
 /// Of the evaluation's stack, in steps. A step takes up to 4.3 KiB where nothing is optimised (rules 2.9, calls
-/// 1.6, operators 4.2, loops 4), so this is 2.5 MiB, a twelfth of the stack. The shipped rules need about 100.
-const MAX_DEPTH: usize = 600;
-/// Of a value, in levels beyond those of input and data.
-const MAX_NESTING: usize = 1000;
+/// 1.6, operators 4.2, loops 4), so this is a seventh of the stack. The shipped rules and tests need up to 240.
+const MAX_DEPTH: usize = 1000;
+/// Of a value, in levels beyond those of input and data. A level takes about 1 KiB, so this is a sixteenth of the
+/// stack. The shipped rules and tests need up to 210.
+const MAX_NESTING: usize = 2000;
 
 /// What a rule costs in steps beyond its expressions: the rule, its query and the scope around it.
 const RULE: usize = 4;
