@@ -245,6 +245,15 @@ fn reads() -> Vec<(&'static str, Value)> {
     reads
 }
 
+/// The calls of the table of argv that are allowed, in the namespace that the server has.
+fn allowed_rows() -> Vec<(String, Value)> {
+    let rows = include_str!("../../golden/kubectl-argv.jsonl").lines();
+    let rows = rows.map(|row| serde_json::from_str::<Value>(row).unwrap());
+    let allowed = rows.filter(|row| row["verdict"] == json!("allow"));
+    let here = allowed.filter(|row| row["arguments"]["namespace"] == json!("dev"));
+    here.map(|row| (row["tool"].as_str().unwrap().to_owned(), row["arguments"].clone())).collect()
+}
+
 /// Every read with one kubectl, in an environment that tries to lead it elsewhere.
 fn stays_within_bounds(kubectl: &std::path::Path) {
     let (server, elsewhere) = (ApiServer::start(), ApiServer::start());
@@ -281,24 +290,38 @@ fn stays_within_bounds(kubectl: &std::path::Path) {
         .env("HTTPS_PROXY", &evil)
         .env("ALL_PROXY", &evil)
         .env("KUBECTL_EXTERNAL_DIFF", stage.bin().join("kubectl-foo"))
+        .env("LD_PRELOAD", home.join("evil.so"))
         .env("KUBECTL_PLUGINS_PATH", stage.bin());
     let mut session = Session::spawn(command);
     session.initialize("2025-11-25");
     let before = files(home);
 
+    let check = |tool: &str, arguments: &Value, seen: &[Seen]| {
+        for request in seen {
+            assert_eq!(request.method, "GET", "{request:?}");
+            assert!(is_within_bounds(&request.target), "{tool} {arguments}: {request:?}");
+            let token = request.authorization.as_deref();
+            assert!(token.is_none_or(|token| token == "Bearer TOKEN-OF-THE-OPERATOR"), "{request:?}");
+        }
+    };
+    let rows = allowed_rows();
+    assert!(rows.len() > 30, "{}", rows.len());
     let mut requests = 0;
+    for (tool, arguments) in &rows {
+        // Some name a container or an instance that this pod does not have; the asking is what counts.
+        session.call(tool, arguments.clone());
+        let seen = server.take();
+        assert!(!seen.is_empty(), "{tool} {arguments} asked nothing");
+        check(tool, arguments, &seen);
+        requests += seen.len();
+    }
     for (tool, arguments) in reads() {
         let (is_error, output) = text(&session.call(tool, arguments.clone()));
         assert!(!is_error, "{tool} {arguments}: {output}");
         assert!(!output.contains("s3cret") && !output.contains("TOKEN"), "{output}");
         let seen = server.take();
         assert!(!seen.is_empty(), "{tool} {arguments} asked nothing");
-        for request in &seen {
-            assert_eq!(request.method, "GET", "{request:?}");
-            assert!(is_within_bounds(&request.target), "{tool} {arguments}: {request:?}");
-            let token = request.authorization.as_deref();
-            assert!(token.is_none_or(|token| token == "Bearer TOKEN-OF-THE-OPERATOR"), "{request:?}");
-        }
+        check(tool, &arguments, &seen);
         requests += seen.len();
         match tool {
             "list_pods" => assert!(output.starts_with("NAME   READY   STATUS"), "{output}"),
@@ -320,7 +343,7 @@ fn stays_within_bounds(kubectl: &std::path::Path) {
     let new: Vec<PathBuf> =
         files(home).into_iter().filter(|path| !before.contains(path) && !own(path)).collect();
     assert!(new.is_empty(), "{new:?}");
-    eprintln!("{}: {} reads, {requests} requests", kubectl.display(), reads().len());
+    eprintln!("{}: {} reads, {requests} requests", kubectl.display(), rows.len() + reads().len());
 }
 
 #[test]

@@ -49,6 +49,7 @@ fn kubectl_is_given_exactly_what_the_contract_says() {
         ("HTTPS_PROXY", "http://127.0.0.1:9"),
         ("KUBECTL_EXTERNAL_DIFF", "/bin/false"),
         ("KUBECTL_KUBERC", "true"),
+        ("LD_PRELOAD", "/nonexistent/evil.so"),
         ("SECRET_OF_THE_SERVER", "hunter2"),
         ("TMPDIR", "/tmp"),
     ];
