@@ -16,8 +16,10 @@ async def session(program: str, mode: str, audit: str) -> None:
     server = StdioServerParameters(command=program, args=["serve", "--embedded", "--audit", audit])
     async with Client(server, mode=mode) as client:
         tools = (await client.list_tools()).tools
-        assert [tool.name for tool in tools] == ["run_job"], tools
-        assert "busybox" in tools[0].description
+        names = {tool.name: tool for tool in tools}
+        assert set(names) == {"run_job", "list_pods", "pod_logs", "describe_resource", "list_events"}, names
+        assert "busybox" in names["run_job"].description
+        assert "mcp-ephemeral" in names["list_pods"].description
 
         done = await client.call_tool("run_job", CALL)
         assert not done.is_error, done
