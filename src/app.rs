@@ -59,7 +59,8 @@ impl App {
                     .to_owned(),
             );
         }
-        let cluster = Arc::new(Cluster::new(source(&config, embedded.as_ref())));
+        let cluster =
+            Arc::new(Cluster::new(source(&config, embedded.as_ref())).with_no_proxy(&config.no_proxy));
         let limits = JobLimits::new(config.max_output_bytes, config.max_artifact_bytes);
         let tools = read_tools(&config, embedded.as_ref())?;
         notices.extend(read_notices(&tools));

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 mod file;
@@ -70,6 +70,8 @@ pub struct Config {
     pub cluster: ClusterChoice,
     /// A kubeconfig for jobs was named, also where another cluster is used.
     pub kubeconfig_is_set: bool,
+    /// Hosts that are reached without the proxy that `HTTPS_PROXY` names.
+    pub no_proxy: String,
     /// This runs in a pod: the cluster says where its API server is.
     pub in_a_pod: bool,
     /// Namespace of the Jobs, and whether somebody set it (then it replaces the policy's list).
@@ -174,6 +176,7 @@ impl Config {
         let reads = ReadConfig::read(&mut reader, kubeconfig.as_deref(), context.clone(), environment);
         let config = Self {
             kubeconfig_is_set: kubeconfig.is_some(),
+            no_proxy: environment.no_proxy.clone().unwrap_or_default(),
             in_a_pod: environment.service.is_some(),
             cluster: cluster(typed, kubeconfig, context),
             namespace_is_set: namespace.is_some(),
@@ -255,6 +258,8 @@ pub struct Environment {
     pub path: Option<OsString>,
     /// `KUBECONFIG`
     pub kubeconfig: Option<OsString>,
+    /// `NO_PROXY`, or `no_proxy`, which programs know as well.
+    pub no_proxy: Option<String>,
     /// `KUBERNETES_SERVICE_HOST` and `KUBERNETES_SERVICE_PORT`, by which a pod knows its API server.
     pub service: Option<(String, String)>,
 }
@@ -269,6 +274,7 @@ impl Environment {
             home: std::env::var_os("HOME").map(PathBuf::from),
             path: std::env::var_os("PATH"),
             kubeconfig: std::env::var_os("KUBECONFIG"),
+            no_proxy: std::env::var("NO_PROXY").or_else(|_| std::env::var("no_proxy")).ok(),
             service: std::env::var("KUBERNETES_SERVICE_HOST")
                 .ok()
                 .zip(std::env::var("KUBERNETES_SERVICE_PORT").ok())
@@ -333,12 +339,6 @@ pub const POLICY_TIME_LIMIT: Duration = Duration::from_secs(1);
 /// The operating system's, when it does not tell.
 pub fn program() -> std::io::Result<PathBuf> {
     std::env::current_exe()
-}
-
-/// The directory that holds a relative path's file, for messages.
-#[must_use]
-pub fn shown(path: &Path) -> String {
-    path.display().to_string()
 }
 
 #[cfg(test)]

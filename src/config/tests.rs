@@ -115,3 +115,9 @@ fn relative_state_directories_are_not_followed() {
     let faults = Config::read(&typed(&[]), &environment).unwrap_err();
     assert!(faults.0[0].contains("KUBEPERMIT_AUDIT"), "{faults}");
 }
+
+#[test]
+fn hosts_without_a_proxy_come_from_the_environment() {
+    let environment = Environment { no_proxy: Some("10.0.0.1,.svc".to_owned()), ..home() };
+    assert_eq!(Config::read(&typed(&[]), &environment).unwrap().no_proxy, "10.0.0.1,.svc");
+}
