@@ -9,6 +9,7 @@
 )]
 
 mod cli;
+mod cluster;
 mod confined;
 mod embedded;
 mod fail_closed;

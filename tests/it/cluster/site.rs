@@ -1,0 +1,268 @@
+//! A namespace on a cluster, and the server that runs jobs there.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::ListParams;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config, ResourceExt as _};
+use kubepermit::embedded::{Embedded, EmbeddedOptions};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::session::{Session, audit_records, kubepermit};
+
+/// How long a thing may take that a test waits for; no claim about speed.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// What `deploy/` ships.
+const DEPLOYED: &str = include_str!("../../../deploy/kubernetes.yaml");
+
+/// Images that the policy allows; `absent:1` exists nowhere.
+const IMAGES: &str = "busybox:1.36,absent:1";
+
+/// A namespace of its own on the cluster under test.
+pub(crate) struct Site {
+    runtime: tokio::runtime::Runtime,
+    home: TempDir,
+    namespace: String,
+    cluster: Cluster,
+}
+
+enum Cluster {
+    Embedded(Embedded),
+    Real(PathBuf),
+}
+
+impl Site {
+    /// A namespace with everything that `deploy/kubernetes.yaml` puts around jobs.
+    pub(crate) fn new(name: &str) -> Self {
+        Self::with(name, |deployed| deployed)
+    }
+
+    /// The same with changed manifests. The embedded cluster has no use for them.
+    pub(crate) fn with(name: &str, change: impl FnOnce(String) -> String) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+        let namespace = format!("kubepermit-{name}");
+        let cluster = match std::env::var_os("KUBEPERMIT_TEST_KUBECONFIG") {
+            Some(path) => Cluster::Real(PathBuf::from(path)),
+            None => Cluster::Embedded(runtime.block_on(embedded(&namespace))),
+        };
+        let site = Self { runtime, home: tempfile::tempdir().unwrap(), namespace, cluster };
+        if site.is_real() {
+            site.deploy(change(DEPLOYED.replace("mcp-ephemeral", &site.namespace)));
+        }
+        site
+    }
+
+    /// Whether this is a Kubernetes, and not the embedded stand-in.
+    pub(crate) fn is_real(&self) -> bool {
+        matches!(self.cluster, Cluster::Real(_))
+    }
+
+    pub(crate) fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    fn admin_kubeconfig(&self) -> &Path {
+        match &self.cluster {
+            Cluster::Embedded(embedded) => embedded.kubeconfig(),
+            Cluster::Real(path) => path,
+        }
+    }
+
+    fn account_kubeconfig(&self) -> PathBuf {
+        match &self.cluster {
+            Cluster::Embedded(embedded) => embedded.kubeconfig().to_owned(),
+            Cluster::Real(_) => self.home.path().join("account.kubeconfig"),
+        }
+    }
+
+    /// The server's command line, up to what a test adds.
+    pub(crate) fn server(&self) -> Command {
+        let mut command = kubepermit(self.home.path());
+        let kubeconfig = self.account_kubeconfig();
+        command.args(["serve", "--namespace", &self.namespace, "--allow-namespaces", &self.namespace]);
+        command.args(["--allowed-images", IMAGES, "--sidecar-image", "busybox:1.36"]);
+        command.args(["--default-cpu", "50m", "--default-memory", "32Mi"]);
+        command.arg("--kubeconfig").arg(&kubeconfig);
+        match &self.cluster {
+            // kubectl authenticates by a certificate there.
+            Cluster::Embedded(embedded) => command.arg("--read-kubeconfig").arg(embedded.kubectl_kubeconfig()),
+            Cluster::Real(_) => &mut command,
+        };
+        command.arg("--kubectl").arg(kubectl());
+        command
+    }
+
+    /// A session with a server that has the rights that `deploy/` gives.
+    pub(crate) fn session(&self) -> Session {
+        self.session_of(self.server())
+    }
+
+    pub(crate) fn session_of(&self, command: Command) -> Session {
+        let mut session = Session::spawn(command);
+        session.initialize("2025-11-25");
+        session
+    }
+
+    /// What the server recorded.
+    pub(crate) fn records(&self) -> Vec<Value> {
+        audit_records(&self.home.path().join(".local/state/kubepermit/audit"))
+    }
+
+    /// The administrator's client.
+    pub(crate) fn admin(&self) -> Client {
+        self.wait(async {
+            let kubeconfig = Kubeconfig::read_from(self.admin_kubeconfig()).unwrap();
+            let config =
+                Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+            Client::try_from(config).unwrap()
+        })
+    }
+
+    pub(crate) fn pods(&self) -> Api<Pod> {
+        Api::namespaced(self.admin(), &self.namespace)
+    }
+
+    pub(crate) fn jobs(&self) -> Api<Job> {
+        Api::namespaced(self.admin(), &self.namespace)
+    }
+
+    /// Runs a future to its end.
+    pub(crate) fn wait<T>(&self, future: impl Future<Output = T>) -> T {
+        self.runtime.block_on(future)
+    }
+
+    /// Asks again until there is an answer.
+    pub(crate) fn until<T>(&self, what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+        let began = Instant::now();
+        loop {
+            if let Some(answer) = ask() {
+                return answer;
+            }
+            assert!(began.elapsed() < PATIENCE, "waited in vain for {what}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// The first pod there is, once it is as `want` says.
+    pub(crate) fn pod(&self, what: &str, want: impl Fn(&Pod) -> bool) -> Pod {
+        let pods = self.pods();
+        self.until(what, || {
+            let list = self.wait(pods.list(&ListParams::default())).unwrap();
+            list.items.into_iter().find(&want)
+        })
+    }
+
+    /// No Job is there, and soon no pod.
+    pub(crate) fn assert_clean(&self) {
+        let jobs = self.wait(self.jobs().list(&ListParams::default())).unwrap();
+        let left: Vec<String> = jobs.iter().filter(|job| job.metadata.deletion_timestamp.is_none()).map(|job| job.name_any()).collect();
+        assert!(left.is_empty(), "Jobs were left behind: {left:?}");
+        let pods = self.pods();
+        self.until("the pods to be gone", || {
+            self.wait(pods.list(&ListParams::default())).unwrap().items.is_empty().then_some(())
+        });
+    }
+
+    /// `kubectl` as the administrator, with `input` on its standard input; it must succeed.
+    pub(crate) fn kubectl(&self, arguments: &[&str], input: &str) -> String {
+        let output = self.try_kubectl(arguments, input);
+        assert!(
+            output.status.success(),
+            "kubectl {arguments:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn try_kubectl(&self, arguments: &[&str], input: &str) -> Output {
+        use std::io::Write as _;
+        let mut command = Command::new(kubectl());
+        command.env("HOME", self.home.path()).arg("--kubeconfig").arg(self.admin_kubeconfig());
+        command.args(["--namespace", &self.namespace]).args(arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        child.wait_with_output().unwrap()
+    }
+
+    fn deploy(&self, manifests: String) {
+        self.kubectl(&["delete", "namespace", &self.namespace, "--ignore-not-found", "--wait"], "");
+        self.kubectl(&["apply", "-f", "-"], &manifests);
+        // Each is the work of a controller, or known to the API server's caches only after a moment.
+        let account = format!("system:serviceaccount:{}:kubepermit", self.namespace);
+        for (what, question) in [
+            ("the rights", vec!["auth", "can-i", "get", "pods", "--as", &account]),
+            ("the default service account", vec!["get", "serviceaccount", "default"]),
+        ] {
+            self.until(what, || self.try_kubectl(&question, "").status.success().then_some(()));
+        }
+        if manifests.contains("kind: ResourceQuota") {
+            self.until("the quota's count", || {
+                let used = self.kubectl(&["get", "resourcequota", "-o", "jsonpath={.items[*].status.used}"], "");
+                used.contains("pods").then_some(())
+            });
+        }
+        let token = self.kubectl(&["create", "token", "kubepermit", "--duration", "1h"], "");
+        let view = self.kubectl(&["config", "view", "--raw", "--minify", "--flatten", "-o", "json"], "");
+        let mut kubeconfig: Value = serde_json::from_str(&view).unwrap();
+        kubeconfig["users"][0]["user"] = json!({ "token": token.trim() });
+        std::fs::write(self.account_kubeconfig(), kubeconfig.to_string()).unwrap();
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        if self.is_real() {
+            self.try_kubectl(&["delete", "namespace", &self.namespace, "--wait=false"], "");
+        }
+    }
+}
+
+async fn embedded(namespace: &str) -> Embedded {
+    Embedded::start(EmbeddedOptions {
+        namespaces: vec![namespace.to_owned()],
+        launcher: PathBuf::from(env!("CARGO_BIN_EXE_kubepermit")),
+        unconfined: false,
+    })
+    .await
+    .unwrap()
+}
+
+/// The kubectl of the PATH.
+pub(super) fn kubectl() -> PathBuf {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .map(|folder| folder.join("kubectl"))
+        .find(|file| file.exists())
+        .unwrap_or_else(|| PathBuf::from("/usr/bin/kubectl"))
+}
+
+/// A call of run_job with a shell script.
+pub(super) fn shell(script: &str) -> Value {
+    json!({ "image": "busybox:1.36", "command": ["sh", "-c", script], "timeout_s": 60 })
+}
+
+/// The names and contents of a result's artifacts, in order.
+pub(super) fn artifacts(result: &Value) -> Vec<(String, Vec<u8>)> {
+    use base64::Engine as _;
+    let artifacts = result["artifacts"].as_array().unwrap().iter();
+    let content = |artifact: &Value| {
+        base64::engine::general_purpose::STANDARD.decode(artifact["content_b64"].as_str().unwrap()).unwrap()
+    };
+    artifacts.map(|artifact| (artifact["name"].as_str().unwrap().to_owned(), content(artifact))).collect()
+}
+
+/// Status, reason and exit code.
+pub(super) fn end(result: &Value) -> (&str, &str, i64) {
+    (
+        result["status"].as_str().unwrap(),
+        result["reason"].as_str().unwrap_or_default(),
+        result["exit_code"].as_i64().unwrap(),
+    )
+}
