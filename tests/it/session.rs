@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 /// How long an answer may take before the test gives up; no claim about speed.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// The binary under test, with an environment of its own.
 pub(crate) fn kubepermit(home: &Path) -> Command {

@@ -12,9 +12,9 @@ use super::site::{artifacts, end, shell};
 
 /// Manifests without the documents of a kind.
 pub(super) fn without(kinds: &[&str], manifests: &str) -> String {
-    let kept = manifests.split("\n---\n").filter(|document| {
-        !kinds.iter().any(|kind| document.contains(&format!("\nkind: {kind}\n")))
-    });
+    let kept = manifests
+        .split("\n---\n")
+        .filter(|document| !kinds.iter().any(|kind| document.contains(&format!("\nkind: {kind}\n"))));
     kept.collect::<Vec<_>>().join("\n---\n")
 }
 
@@ -81,15 +81,18 @@ fn a_quota_that_is_used_up() {
     let mut session = site.session();
     let result = session.run_job(shell("true"));
     assert_eq!(end(&result), ("error", "quota_exceeded", -1), "{result}");
-    assert!(result["message"].as_str().unwrap().contains("jobs"), "the quota's name is not in it: {result}");
+    assert!(result["message"].as_str().unwrap().contains("exceeded quota: jobs"), "{result}");
     site.assert_clean();
 }
 
 #[test]
 fn a_request_that_no_node_can_meet() {
     let site = Site::with("node", |deployed| without(&["ResourceQuota", "LimitRange"], &deployed));
-    let mut command = site.server();
-    command.args(["--default-cpu", "4000"]);
+    let mut command = site.server("4000");
+    command.arg("--policies").arg(site.policies(|data| {
+        assert!(data.contains("max_cpu: \"4\""), "{data}");
+        data.replace("max_cpu: \"4\"", "max_cpu: \"9000\"")
+    }));
     let mut session = site.session_of(command);
     let result = session.run_job(shell("true"));
     assert_eq!(end(&result), ("error", "unschedulable", -1), "{result}");

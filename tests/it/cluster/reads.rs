@@ -32,18 +32,26 @@ fn a_running_job_is_listed_described_and_heard() {
     assert!(row.contains("Running"), "{row}");
 
     let main = json!({ "namespace": namespace, "name": pod, "container": "main" });
-    site.until("the output", || read(&mut session, "pod_logs", main.clone()).ends_with("one\ntwo\n").then_some(()));
+    site.until("the output", || {
+        read(&mut session, "pod_logs", main.clone()).ends_with("one\ntwo\n").then_some(())
+    });
     let mut last = main.clone();
     last["tail_lines"] = json!(1);
     let last = read(&mut session, "pod_logs", last);
     assert!(last.ends_with("two\n") && !last.contains("one"), "{last}");
 
-    let described =
-        read(&mut session, "describe_resource", json!({ "namespace": namespace, "kind": "pod", "name": pod }));
+    let described = read(
+        &mut session,
+        "describe_resource",
+        json!({ "namespace": namespace, "kind": "pod", "name": pod }),
+    );
     assert!(described.starts_with("Name:") && described.contains("busybox:1.36"), "{described}");
     assert!(described.contains("\nEvents:\n") && described.contains("Started"), "{described}");
-    let described =
-        read(&mut session, "describe_resource", json!({ "namespace": namespace, "kind": "job", "name": job }));
+    let described = read(
+        &mut session,
+        "describe_resource",
+        json!({ "namespace": namespace, "kind": "job", "name": job }),
+    );
     assert!(described.contains("SuccessfulCreate"), "{described}");
 
     let events = json!({ "namespace": namespace, "for_kind": "pod", "for_name": pod });

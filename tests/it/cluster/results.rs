@@ -61,7 +61,10 @@ fn an_exit_code_is_the_commands_own() {
     let mut session = site.session();
     let result = session.run_job(shell("echo before; echo err >&2; echo left > left.txt; exit 42"));
     assert_eq!(end(&result), ("failed", "", 42), "{result}");
-    assert_eq!(result["stdout"], json!("before\nerr\n"));
+    // Two pipes of a container runtime: which is read first is not said.
+    let mut lines: Vec<&str> = result["stdout"].as_str().unwrap().lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["before", "err"]);
     assert_eq!(artifacts(&result), [("left.txt".to_owned(), b"left\n".to_vec())]);
     site.assert_clean();
 }
@@ -70,11 +73,17 @@ fn an_exit_code_is_the_commands_own() {
 fn fifty_megabytes_of_output_keep_their_end() {
     let site = Site::new("output");
     let mut session = site.session();
-    let result = session.run_job(shell("seq -f 'line %08.0f of many, all of one length' 1 1200000"));
-    // 43 bytes a line.
+    let result = session.run_job(shell(
+        "awk 'BEGIN { while (i++ < 1200000) printf \"line %08d of many, all of one length\\n\", i }'",
+    ));
+    // 42 bytes a line.
     assert_eq!(end(&result), ("succeeded", "", 0), "{}", result["message"]);
     let output = result["stdout"].as_str().unwrap();
-    assert!(output.ends_with("line 01200000 of many, all of one length\n"), "{}", &output[output.len() - 100..]);
+    assert!(
+        output.ends_with("line 01200000 of many, all of one length\n"),
+        "{}",
+        &output[output.len() - 100..]
+    );
     assert!((1_000_000..=1_048_576).contains(&output.len()), "{}", output.len());
     assert_eq!(result["truncated"]["stdout"], json!(true));
     // Nothing is missing between the first line that is there and the last.
@@ -92,7 +101,8 @@ fn a_hundred_pods_of_a_moment_lose_no_output() {
     for round in 0..rounds {
         let number = |n: i64| round * at_once + n;
         for n in 0..at_once {
-            let arguments = json!({ "image": "busybox:1.36", "command": ["echo", format!("output {}", number(n))] });
+            let arguments =
+                json!({ "image": "busybox:1.36", "command": ["echo", format!("output {}", number(n))] });
             session.send(&json!({
                 "jsonrpc": "2.0", "id": number(n) + 1000, "method": "tools/call",
                 "params": { "name": "run_job", "arguments": arguments },

@@ -1,5 +1,6 @@
 //! A namespace on a cluster, and the server that runs jobs there.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -81,17 +82,19 @@ impl Site {
         }
     }
 
-    /// The server's command line, up to what a test adds.
-    pub(crate) fn server(&self) -> Command {
+    /// The server's command line, up to what a test adds. A job that names no limits requests this much cpu.
+    pub(crate) fn server(&self, cpu: &str) -> Command {
         let mut command = kubepermit(self.home.path());
         let kubeconfig = self.account_kubeconfig();
         command.args(["serve", "--namespace", &self.namespace, "--allow-namespaces", &self.namespace]);
         command.args(["--allowed-images", IMAGES, "--sidecar-image", "busybox:1.36"]);
-        command.args(["--default-cpu", "50m", "--default-memory", "32Mi"]);
+        command.args(["--default-cpu", cpu, "--default-memory", "32Mi"]);
         command.arg("--kubeconfig").arg(&kubeconfig);
         match &self.cluster {
             // kubectl authenticates by a certificate there.
-            Cluster::Embedded(embedded) => command.arg("--read-kubeconfig").arg(embedded.kubectl_kubeconfig()),
+            Cluster::Embedded(embedded) => {
+                command.arg("--read-kubeconfig").arg(embedded.kubectl_kubeconfig())
+            }
             Cluster::Real(_) => &mut command,
         };
         command.arg("--kubectl").arg(kubectl());
@@ -100,13 +103,23 @@ impl Site {
 
     /// A session with a server that has the rights that `deploy/` gives.
     pub(crate) fn session(&self) -> Session {
-        self.session_of(self.server())
+        self.session_of(self.server("50m"))
     }
 
     pub(crate) fn session_of(&self, command: Command) -> Session {
         let mut session = Session::spawn(command);
         session.initialize("2025-11-25");
         session
+    }
+
+    /// The policy as it ships, with an edit of its data.
+    pub(crate) fn policies(&self, change: impl FnOnce(String) -> String) -> PathBuf {
+        let folder = self.home.path().join("policies");
+        let init = kubepermit(self.home.path()).args(["policy", "init"]).arg(&folder).output().unwrap();
+        assert!(init.status.success(), "{}", String::from_utf8_lossy(&init.stderr));
+        let data = folder.join("data.yaml");
+        std::fs::write(&data, change(std::fs::read_to_string(&data).unwrap())).unwrap();
+        folder
     }
 
     /// What the server recorded.
@@ -161,7 +174,11 @@ impl Site {
     /// No Job is there, and soon no pod.
     pub(crate) fn assert_clean(&self) {
         let jobs = self.wait(self.jobs().list(&ListParams::default())).unwrap();
-        let left: Vec<String> = jobs.iter().filter(|job| job.metadata.deletion_timestamp.is_none()).map(|job| job.name_any()).collect();
+        let left: Vec<String> = jobs
+            .iter()
+            .filter(|job| job.metadata.deletion_timestamp.is_none())
+            .map(|job| job.name_any())
+            .collect();
         assert!(left.is_empty(), "Jobs were left behind: {left:?}");
         let pods = self.pods();
         self.until("the pods to be gone", || {
@@ -196,15 +213,17 @@ impl Site {
         self.kubectl(&["apply", "-f", "-"], &manifests);
         // Each is the work of a controller, or known to the API server's caches only after a moment.
         let account = format!("system:serviceaccount:{}:kubepermit", self.namespace);
-        for (what, question) in [
-            ("the rights", vec!["auth", "can-i", "get", "pods", "--as", &account]),
-            ("the default service account", vec!["get", "serviceaccount", "default"]),
-        ] {
-            self.until(what, || self.try_kubectl(&question, "").status.success().then_some(()));
-        }
+        let holds = |question: &[&str]| self.try_kubectl(question, "").status.success();
+        let can = |verb, resource| holds(&["auth", "can-i", verb, resource, "--as", &account]);
+        // A test may take one of them away.
+        self.until("the rights", || (can("get", "pods") || can("create", "jobs")).then_some(()));
+        self.until("the default service account", || {
+            holds(&["get", "serviceaccount", "default"]).then_some(())
+        });
         if manifests.contains("kind: ResourceQuota") {
             self.until("the quota's count", || {
-                let used = self.kubectl(&["get", "resourcequota", "-o", "jsonpath={.items[*].status.used}"], "");
+                let used =
+                    self.kubectl(&["get", "resourcequota", "-o", "jsonpath={.items[*].status.used}"], "");
                 used.contains("pods").then_some(())
             });
         }
@@ -212,7 +231,9 @@ impl Site {
         let view = self.kubectl(&["config", "view", "--raw", "--minify", "--flatten", "-o", "json"], "");
         let mut kubeconfig: Value = serde_json::from_str(&view).unwrap();
         kubeconfig["users"][0]["user"] = json!({ "token": token.trim() });
-        std::fs::write(self.account_kubeconfig(), kubeconfig.to_string()).unwrap();
+        let file = self.account_kubeconfig();
+        std::fs::write(&file, kubeconfig.to_string()).unwrap();
+        std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o600)).unwrap();
     }
 }
 
