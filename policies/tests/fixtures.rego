@@ -96,6 +96,7 @@ base_config := {
 		"forbidden_flags": {"raw": {}, "server": {}, "as-group": {}, "token": {}, "filename": {}, "watch": {}},
 	},
 	"pod": {"profile": "restricted"},
+	"limits": {"jobs_per_caller": null},
 	"roles": {},
 	"site": {},
 }

@@ -1,5 +1,6 @@
 //! One job from its creation to its outcome.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::batch::v1::Job;
@@ -82,7 +83,9 @@ impl<'a> Run<'a> {
             }
             Err(remains) => remains,
         };
-        self.read(&mut feed, remains).await
+        let outcome = self.read(&mut feed, remains).await;
+        cleanup.ended(feed, matches!(outcome.status, Status::Succeeded | Status::Failed));
+        outcome
     }
 
     /// The outcome of a run that was given up by the caller.
@@ -102,8 +105,21 @@ impl<'a> Run<'a> {
     async fn create(&mut self, cleanup: &mut Cleanup) -> Result<String, Ended> {
         let params = PostParams { field_manager: Some("kubepermit".to_owned()), ..PostParams::default() };
         // Safe to repeat: the name is fixed, so an attempt that took effect unseen shows as a conflict.
-        let created =
-            call("create the Job", CREATE, || self.jobs.create(&params, self.plan.manifest())).await;
+        let unanswered = AtomicU32::new(0);
+        let created = call("create the Job", CREATE, || {
+            let unanswered = &unanswered;
+            let creating = self.jobs.create(&params, self.plan.manifest());
+            async move {
+                unanswered.fetch_add(1, Ordering::Relaxed);
+                let answer = creating.await;
+                if is_verdict(&answer) {
+                    unanswered.fetch_sub(1, Ordering::Relaxed);
+                }
+                answer
+            }
+        })
+        .await;
+        let certain = unanswered.load(Ordering::Relaxed) == 0;
         let job = match created {
             Ok(job) => job,
             Err(error) if error.code() == Some(409) => {
@@ -121,7 +137,7 @@ impl<'a> Run<'a> {
             == Some(&self.decision());
         match job.metadata.uid {
             Some(uid) if ours => {
-                cleanup.created(&uid);
+                cleanup.created(&uid, certain);
                 self.job_uid = Some(uid.clone());
                 Ok(uid)
             }
@@ -321,6 +337,16 @@ impl<'a> Run<'a> {
             job_uid: self.job_uid.clone(),
             image_id: self.image_id.clone(),
         }
+    }
+}
+
+/// Whether an answer says for certain what became of a creation. A server that fails in the middle, or a proxy in
+/// its place, may have passed it on.
+fn is_verdict(answer: &Result<Job, kube::Error>) -> bool {
+    match answer {
+        Ok(_) => true,
+        Err(kube::Error::Api(status)) => status.code < 500,
+        Err(_) => false,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Jobs on the embedded cluster: real processes, real exec, nothing scripted.
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,11 +13,12 @@ use kube::{Api, Client, Config, ResourceExt as _};
 use kubepermit::embedded::{Embedded, EmbeddedOptions};
 use kubepermit::executor::{JobExecutor, JobLimits, JobOutcome, Reason, Status};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{NAMESPACE, Went, executor, run};
 
-async fn cluster() -> Embedded {
+pub(super) async fn cluster() -> Embedded {
     Embedded::start(EmbeddedOptions {
         namespaces: vec![NAMESPACE.to_owned()],
         launcher: PathBuf::from(env!("CARGO_BIN_EXE_kubepermit")),
@@ -27,7 +28,7 @@ async fn cluster() -> Embedded {
     .unwrap()
 }
 
-async fn client(cluster: &Embedded) -> Client {
+pub(super) async fn client(cluster: &Embedded) -> Client {
     let kubeconfig = Kubeconfig::read_from(cluster.kubeconfig()).unwrap();
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
     Client::try_from(config).unwrap()
