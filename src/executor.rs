@@ -22,6 +22,7 @@ mod fault;
 mod feed;
 mod inject;
 mod kubectl;
+mod listing;
 mod logs;
 mod outcome;
 mod progress;
@@ -38,7 +39,7 @@ pub use kubectl::{
     Access, KubectlExecutor, PrivateHome, ReadFailure, ReadLimits, ReadOutcome, ReadReason, ReadSource,
     ReadText, ReadTools,
 };
-pub use outcome::{Artifact, JobOutcome, Reason, Status, Truncated};
+pub use outcome::{Artifact, JobOutcome, Problem, Reason, Status, Truncated};
 pub use progress::Progress;
 pub use slots::{Busy, JobSlot, JobSlots, Ticket};
 pub use suspicion::Graces;
@@ -204,16 +205,18 @@ impl JobExecutor {
 impl JobOutcome {
     /// A job that never came to be.
     fn error(reason: Reason, message: impl Into<String>) -> Self {
-        let Ended { status, reason, exit_code, message } = Ended::error(reason, message);
+        let Ended { status, reason, exit_code, message, retryable } = Ended::error(reason, message);
         Self {
             status,
             reason,
+            retryable,
             message,
             exit_code,
             output: String::new(),
             omitted_bytes: 0,
             artifacts: Vec::new(),
             truncated: Truncated::default(),
+            problems: Vec::new(),
             duration: Duration::ZERO,
             job_uid: None,
             image_id: None,

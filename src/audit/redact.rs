@@ -19,7 +19,8 @@ use crate::refusal::{Reason, Stage};
 
 /// The names that the tools' input schemas give to properties: all that a recorded `field` may be made of, with
 /// indices. A test compares them with the schemas.
-const PROPERTIES: [&str; 24] = [
+const PROPERTIES: [&str; 25] = [
+    "artifacts",
     "command",
     "container",
     "content_b64",

@@ -53,8 +53,9 @@ struct Target {
     creation: Creation,
     /// Until when a creation may take effect that nobody was told of.
     late_until: Option<Instant>,
-    /// Whether the command ended by itself: then an early deletion saves nothing.
-    ended: bool,
+    /// Whether the Job stays until then: its name is taken, so that a late creation finds it and fails instead of
+    /// running the command once more.
+    guards: bool,
     /// News of the pod, when somebody listened already.
     feed: Option<PodFeed>,
     /// Given back when the pod is gone.
@@ -80,7 +81,7 @@ impl Cleanup {
             lifetime: Budgets::JOB.deadline(plan.timeout()),
             creation: Creation::Unanswered,
             late_until: None,
-            ended: false,
+            guards: false,
             feed: None,
             slot,
         };
@@ -96,11 +97,22 @@ impl Cleanup {
         }
     }
 
-    /// The command ended by itself; `feed` has news of its pod.
-    pub(crate) fn ended(&mut self, feed: PodFeed, by_itself: bool) {
+    /// The creation was given up after `attempts` that may each have taken effect, or may yet.
+    pub(crate) fn unanswered(&mut self, attempts: u32) {
+        if let Some(target) = &mut self.target
+            && attempts > 1
+        {
+            target.late_until = Some(Instant::now() + LATE_ARRIVAL);
+            target.guards = true;
+        }
+    }
+
+    /// The job is over; `feed` has news of its pod. When the command ended `by_itself`, nothing is saved by an early
+    /// deletion.
+    pub(crate) fn over(&mut self, feed: PodFeed, by_itself: bool) {
         if let Some(target) = &mut self.target {
             target.feed = Some(feed);
-            target.ended = by_itself;
+            target.guards = by_itself && target.late_until.is_some();
         }
     }
 
@@ -112,8 +124,7 @@ impl Cleanup {
     /// Deletes the Job and waits at most `within` for the API server's answer; what fails is repeated in the
     /// background. Whether the Job is known to be deleted.
     pub(crate) async fn delete(mut self, within: Duration) -> bool {
-        // Such a Job stays for a while as a guard: its name is taken, so that a late creation finds it and fails.
-        let guarding = self.target.as_ref().is_some_and(Target::is_guard);
+        let guarding = self.target.as_ref().is_some_and(|target| target.guards);
         let Some(answered) = self.start() else {
             return true;
         };
@@ -147,13 +158,9 @@ impl Drop for Cleanup {
 }
 
 impl Target {
-    fn is_guard(&self) -> bool {
-        self.ended && self.late_until.is_some()
-    }
-
     /// Repeats until the Job is gone or patience is over.
     async fn delete(&mut self) -> bool {
-        if let Some(until) = self.late_until.filter(|_| self.ended) {
+        if let Some(until) = self.late_until.filter(|_| self.guards) {
             sleep_until(until).await;
         }
         let began = Instant::now();
@@ -161,10 +168,10 @@ impl Target {
             Creation::Answered(uid) => Some(uid.clone()),
             Creation::Unanswered => None,
         };
-        let late_until = match &self.creation {
-            Creation::Answered(_) => self.late_until.unwrap_or(began),
+        let late_until = self.late_until.unwrap_or(match &self.creation {
+            Creation::Answered(_) => began,
             Creation::Unanswered => began + LATE_ARRIVAL,
-        };
+        });
         let mut pause = Duration::from_millis(200);
         loop {
             let (cause, patience) = match self.attempt(&mut known).await {

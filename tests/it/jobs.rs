@@ -1,10 +1,13 @@
 //! Jobs through the executor's own door: a permit from the policy, a record from the audit log.
 
+mod chaos;
+mod classes;
 mod embedded;
 mod fake;
 mod faults;
 mod slots;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
@@ -83,6 +86,45 @@ pub fn admitted(arguments: Value) -> (Permit, OpenRecord) {
         runtime.block_on(AUDIT.admit(entry)).unwrap()
     });
     (permit, record.join().unwrap())
+}
+
+/// Runs a test in a time of its own, which passes as fast as the work allows: everything happens on one thread, and the
+/// clock moves on by a small step whenever all of it had its turns. (Tokio's own way, to jump when nothing is
+/// ready, jumps past answers that are on their way through a socket.)
+///
+/// The clock stands until the test sets it going.
+pub fn in_virtual_time<T, F: Future<Output = T>>(test: impl FnOnce(Clock) -> F) -> T {
+    const STEP: Duration = Duration::from_millis(20);
+    const TURNS: usize = 16;
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    // Sockets are looked at in every turn.
+    let runtime = runtime.enable_all().event_interval(1).start_paused(true).build().unwrap();
+    let clock = Clock::default();
+    runtime.block_on(async {
+        let goes = clock.clone();
+        tokio::spawn(async move {
+            loop {
+                for _ in 0..TURNS {
+                    tokio::task::yield_now().await;
+                }
+                if goes.0.load(Ordering::Relaxed) {
+                    tokio::time::advance(STEP).await;
+                }
+            }
+        });
+        test(clock).await
+    })
+}
+
+/// The clock of a virtual time.
+#[derive(Clone, Default)]
+pub struct Clock(Arc<AtomicBool>);
+
+impl Clock {
+    /// Sets it going.
+    pub fn start(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// How a job went.

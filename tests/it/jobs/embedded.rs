@@ -126,6 +126,37 @@ async fn input_files_are_in_place_and_come_back_only_when_changed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn files_that_are_asked_for_come_back_and_no_others() {
+    let cluster = cluster().await;
+    let executor = on(&cluster);
+    let mut call = shell(
+        "mkdir -p out/deep; echo 1 > out/a.json; echo 2 > out/deep/b.json; echo 3 > c.json; ln -s /etc/passwd out/p.json",
+    );
+    call["files"] = json!([{ "path": "in.json", "content_b64": STANDARD.encode("same\n") }]);
+    call["artifacts"] = json!(["out/*.json", "in.json", "absent"]);
+    let went = go(&executor, call.clone()).await;
+    let outcome = &went.outcome;
+    assert_eq!((outcome.status, outcome.message.as_str()), (Status::Succeeded, ""), "{outcome:?}");
+    // The input is unchanged, and comes back since it was asked for.
+    assert_eq!(files(outcome), [("in.json", &b"same\n"[..]), ("out/a.json", b"1\n")]);
+
+    call["artifacts"] = json!([]);
+    let went = go(&executor, call).await;
+    let outcome = &went.outcome;
+    assert_eq!((outcome.status, outcome.message.as_str()), (Status::Succeeded, ""), "{outcome:?}");
+    assert!(outcome.artifacts.is_empty() && !outcome.truncated.artifacts && outcome.problems.is_empty());
+
+    // Nothing is waited for that is not there: a time-out is as quick.
+    let mut late = shell("echo begun; echo x > x; sleep 60");
+    late["timeout_s"] = json!(1);
+    late["artifacts"] = json!([]);
+    let went = go(&executor, late).await;
+    assert_eq!((went.outcome.status, went.outcome.output.as_str()), (Status::Timeout, "begun\n"));
+    assert!(went.outcome.artifacts.is_empty() && !went.outcome.truncated.artifacts, "{:?}", went.outcome);
+    assert_clean(&cluster).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_time_out_brings_output_and_files_so_far() {
     let cluster = cluster().await;
     let mut call = shell("echo begun; echo part > part.txt; sleep 60; echo never");

@@ -14,11 +14,11 @@ use tokio_util::sync::CancellationToken;
 use super::fake::{Act, Exec, Fake, Fault, JOB_UID, Script};
 use super::{Went, admitted, executor, place, run};
 
-fn container(name: &str, state: Value) -> Value {
+pub(super) fn container(name: &str, state: Value) -> Value {
     json!({ "name": name, "image": "", "imageID": "sha256:abc", "ready": true, "restartCount": 0, "state": state })
 }
 
-fn status(main: Value) -> Act {
+pub(super) fn status(main: Value) -> Act {
     Act::Status(json!({
         "phase": "Running",
         "conditions": [{ "type": "PodScheduled", "status": "True" }],
@@ -26,21 +26,21 @@ fn status(main: Value) -> Act {
     }))
 }
 
-fn waiting(reason: &str, message: &str) -> Act {
+pub(super) fn waiting(reason: &str, message: &str) -> Act {
     status(json!({ "waiting": { "reason": reason, "message": message } }))
 }
 
-fn running() -> Act {
+pub(super) fn running() -> Act {
     status(json!({ "running": {} }))
 }
 
-fn ended(code: i32) -> Act {
+pub(super) fn ended(code: i32) -> Act {
     status(
         json!({ "terminated": { "exitCode": code, "reason": if code == 0 { "Completed" } else { "Error" } } }),
     )
 }
 
-fn awaiting_files() -> Act {
+pub(super) fn awaiting_files() -> Act {
     Act::Status(json!({
         "phase": "Pending",
         "conditions": [{ "type": "PodScheduled", "status": "True" }],
@@ -50,7 +50,7 @@ fn awaiting_files() -> Act {
 }
 
 /// A work directory with one file, as the helper's tar sends it.
-fn archive(name: &str, content: &[u8]) -> Vec<u8> {
+pub(super) fn archive(name: &str, content: &[u8]) -> Vec<u8> {
     let mut builder = tar::Builder::new(Vec::new());
     let mut header = tar::Header::new_gnu();
     header.set_size(content.len() as u64);
@@ -60,7 +60,7 @@ fn archive(name: &str, content: &[u8]) -> Vec<u8> {
 }
 
 /// A command that runs for a moment, writes a line and a file, and exits 0.
-fn plain() -> Script {
+pub(super) fn plain() -> Script {
     Script {
         acts: vec![waiting("ContainerCreating", ""), Act::Wait(20), running(), Act::Wait(50), ended(0)],
         log: b"hello\n".to_vec(),
@@ -80,7 +80,7 @@ fn limits() -> JobLimits {
     }
 }
 
-fn call() -> Value {
+pub(super) fn call() -> Value {
     json!({ "image": "busybox", "command": ["true"], "timeout_s": 30 })
 }
 
@@ -383,7 +383,7 @@ async fn long_output_keeps_its_end() {
     assert_eq!(outcome.omitted_bytes as usize + outcome.output.len(), log.len());
 }
 
-fn with_files() -> Value {
+pub(super) fn with_files() -> Value {
     json!({
         "image": "busybox", "command": ["true"], "timeout_s": 30,
         "files": [{ "path": "in/a.txt", "content_b64": STANDARD.encode("input"), "mode": "0755" }],
