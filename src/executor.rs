@@ -22,12 +22,14 @@ mod fault;
 mod feed;
 mod inject;
 mod kubectl;
+mod listing;
 mod logs;
 mod outcome;
 mod progress;
 mod proxy;
 mod remains;
 mod run;
+mod slots;
 mod suspicion;
 mod text;
 
@@ -37,8 +39,9 @@ pub use kubectl::{
     Access, KubectlExecutor, PrivateHome, ReadFailure, ReadLimits, ReadOutcome, ReadReason, ReadSource,
     ReadText, ReadTools,
 };
-pub use outcome::{Artifact, JobOutcome, Reason, Status, Truncated};
+pub use outcome::{Artifact, JobOutcome, Problem, Reason, Status, Truncated};
 pub use progress::Progress;
+pub use slots::{Busy, JobSlot, JobSlots, Ticket};
 pub use suspicion::Graces;
 
 use std::sync::Arc;
@@ -62,9 +65,19 @@ const DELETE: Duration = Duration::from_secs(5);
 /// The same when the command's wall clock ran out, so that the whole wind-up stays within 5 s.
 const DELETE_AFTER_TIMEOUT: Duration = Duration::from_millis(1500);
 
+/// How many jobs exist at once unless it is set: the default of `MCP_K8S_MAX_CONCURRENT`.
+const AT_ONCE: usize = 10;
+
+/// How long a call waits for its place among them: twice the wall clock of a job that names none.
+const PLACE: Duration = Duration::from_secs(120);
+
 /// Bounds of every job.
 #[derive(Debug, Clone)]
 pub struct JobLimits {
+    /// The most jobs that exist at once (`MCP_K8S_MAX_CONCURRENT`).
+    pub at_once: usize,
+    /// How long a call waits for a place among them.
+    pub patience: Duration,
     /// The most bytes of output in a result (`MCP_K8S_MAX_OUTPUT_BYTES`).
     pub max_output_bytes: u64,
     /// The most bytes of all files in a result (`MCP_K8S_MAX_ARTIFACT_BYTES`).
@@ -79,7 +92,14 @@ impl JobLimits {
     /// The given caps, and the budgets from which the Job's own deadline was made.
     #[must_use]
     pub fn new(max_output_bytes: u64, max_artifact_bytes: u64) -> Self {
-        Self { max_output_bytes, max_artifact_bytes, budgets: Budgets::JOB, graces: Graces::default() }
+        Self {
+            at_once: AT_ONCE,
+            patience: PLACE,
+            max_output_bytes,
+            max_artifact_bytes,
+            budgets: Budgets::JOB,
+            graces: Graces::default(),
+        }
     }
 }
 
@@ -88,6 +108,7 @@ impl JobLimits {
 pub struct JobExecutor {
     cluster: Arc<Cluster>,
     limits: JobLimits,
+    slots: JobSlots,
     deletions: TaskTracker,
 }
 
@@ -95,10 +116,18 @@ impl JobExecutor {
     /// An executor for `cluster`. Nothing is connected yet.
     #[must_use]
     pub fn new(cluster: Arc<Cluster>, limits: JobLimits) -> Self {
-        Self { cluster, limits, deletions: TaskTracker::new() }
+        let slots = JobSlots::new(limits.at_once, limits.patience);
+        Self { cluster, limits, slots, deletions: TaskTracker::new() }
     }
 
-    /// Carries an admitted plan out, and gives how it ended. `record` proves that the decision is durable.
+    /// The places for jobs. One is needed for each [`JobExecutor::run_job`].
+    #[must_use]
+    pub fn slots(&self) -> &JobSlots {
+        &self.slots
+    }
+
+    /// Carries an admitted plan out, and gives how it ended. `record` proves that the decision is durable. `slot` is
+    /// kept until the job's pod is gone, which may be after this has returned.
     ///
     /// `progress` is called from within, in order and each step at most once; it must not block. When `cancel`
     /// fires, or the future is dropped, the Job is deleted.
@@ -106,6 +135,7 @@ impl JobExecutor {
         &self,
         permit: Permit,
         record: &OpenRecord,
+        slot: JobSlot,
         progress: &(dyn Fn(Progress) + Send + Sync),
         cancel: CancellationToken,
     ) -> JobOutcome {
@@ -121,7 +151,7 @@ impl JobExecutor {
                 "the audit record is that of another call, so nothing was run",
             );
         }
-        self.run_plan(&plan, progress, cancel).await
+        self.run_plan(&plan, slot, progress, cancel).await
     }
 
     /// Waits until the deletions that go on in the background are done, at most `within`. For an orderly exit.
@@ -135,6 +165,7 @@ impl JobExecutor {
     async fn run_plan(
         &self,
         plan: &JobPlan,
+        slot: JobSlot,
         progress: &(dyn Fn(Progress) + Send + Sync),
         cancel: CancellationToken,
     ) -> JobOutcome {
@@ -150,12 +181,7 @@ impl JobExecutor {
             Err(error) => return JobOutcome::error(Reason::ApiserverUnavailable, error.to_string()),
         };
         let mut run = Run::new(&client, plan, &self.limits, Steps::new(progress));
-        let mut cleanup = Cleanup::new(
-            kube::Api::namespaced(client.clone(), plan.namespace()),
-            plan.job_name(),
-            &plan.id().to_string(),
-            self.deletions.clone(),
-        );
+        let mut cleanup = Cleanup::new(&client, plan, slot, self.deletions.clone());
         let finished = tokio::select! {
             biased;
             () = cancel.cancelled() => None,
@@ -179,16 +205,18 @@ impl JobExecutor {
 impl JobOutcome {
     /// A job that never came to be.
     fn error(reason: Reason, message: impl Into<String>) -> Self {
-        let Ended { status, reason, exit_code, message } = Ended::error(reason, message);
+        let Ended { status, reason, exit_code, message, retryable } = Ended::error(reason, message);
         Self {
             status,
             reason,
+            retryable,
             message,
             exit_code,
             output: String::new(),
             omitted_bytes: 0,
             artifacts: Vec::new(),
             truncated: Truncated::default(),
+            problems: Vec::new(),
             duration: Duration::ZERO,
             job_uid: None,
             image_id: None,

@@ -14,9 +14,9 @@ use tokio_util::task::TaskTracker;
 
 use crate::audit::{Audit, AuditError, Entry};
 use crate::caller::Caller;
-use crate::executor::{Executor, Outcome, Progress};
+use crate::executor::{Executor, JobSlot, Outcome, Progress};
 use crate::ids::DecisionId;
-use crate::policy::{Decision, Verdict};
+use crate::policy::{Decision, Permit, Verdict};
 use crate::refusal::{Reason, Refusal, Stage};
 use crate::reply::Reply;
 use crate::schema::ToolCall;
@@ -110,12 +110,19 @@ impl Gateway {
             }
             Err(refusal) => return self.refuse(id, &request, Some(&call), refusal).await,
         };
+        let slot = match self.place(&request.caller, &permit, &progress, &cancelled).await {
+            Ok(slot) => slot,
+            Err(refusal) => {
+                let (subject, decision) = (subject(permit.plan()), permit.decision());
+                return self.refuse_judged(id, &request, &call, subject, decision, refusal).await;
+            }
+        };
         let entry = entry(id, &request, Some(&call), subject(permit.plan()), allowed(permit.decision()));
         let record = match self.audit.admit(entry).await {
             Ok(record) => record,
             Err(error) => return unrecorded(id, &error),
         };
-        let outcome = self.executor.run(permit, &record, &progress, cancelled).await;
+        let outcome = self.executor.run(permit, &record, slot, &progress, cancelled).await;
         match record.close(&summary(&outcome)).await {
             Ok(()) => match outcome {
                 Outcome::Job(outcome) => Reply::Job { id, image, outcome },
@@ -126,6 +133,22 @@ impl Gateway {
                 Reply::Unrecorded { id, cause: with_causes(&error) }
             }
         }
+    }
+
+    /// A place among the jobs that may exist at once. It is had before the decision is recorded: that record says
+    /// that the call will run.
+    async fn place(
+        &self,
+        caller: &Caller,
+        permit: &Permit,
+        progress: &OnProgress,
+        cancelled: &CancellationToken,
+    ) -> Result<Option<JobSlot>, Refusal> {
+        let most = self.judge.jobs_per_caller(caller.roles());
+        let reserved = self.executor.reserve(permit.plan(), caller.name(), most, progress, cancelled).await;
+        reserved.map_err(|busy| {
+            Refusal::because(Stage::Limits, Reason::new(busy.code(), busy.to_string(), "", busy.hint()))
+        })
     }
 
     /// Records something that never became a call: a message that is not one, or one for a tool that does

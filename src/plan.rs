@@ -1,5 +1,6 @@
 //! `ToolCall` to [`Plan`]: what will run, complete and exact. Pure: no I/O, no async, no clock.
 
+mod artifacts;
 mod budgets;
 mod image;
 mod job;
@@ -10,6 +11,7 @@ pub mod pod_security;
 mod process;
 pub mod quantity;
 
+pub use artifacts::{Patterns, WantedArtifacts};
 pub use budgets::Budgets;
 pub use image::{AllowedImages, ImageReference, ResolvedImage};
 pub use job::{JobPlan, JobResources, JobSettings, PlannedFile, PodProfile};

@@ -53,6 +53,8 @@ pub struct Policy {
     images: ImageLists,
     read_namespaces: BTreeSet<String>,
     role_read_namespaces: BTreeMap<String, BTreeSet<String>>,
+    jobs_per_caller: Option<u32>,
+    role_jobs_per_caller: BTreeMap<String, u32>,
     pod_profile: PodProfile,
 }
 
@@ -91,6 +93,8 @@ impl Policy {
             images: ImageLists::new(config.images, config.role_images),
             read_namespaces: config.read_namespaces,
             role_read_namespaces: config.role_read_namespaces,
+            jobs_per_caller: config.jobs_per_caller,
+            role_jobs_per_caller: config.role_jobs_per_caller,
             pod_profile: config.pod_profile,
         })
     }
@@ -138,6 +142,15 @@ impl Policy {
             return vec![EVERY_NAMESPACE.to_owned()];
         }
         all.into_iter().cloned().collect()
+    }
+
+    /// How many jobs a caller with these roles may have at once: the largest number of the data's own and its
+    /// roles'; `None` when none is given. It is no rule, since a rule cannot count what runs, nor wait.
+    #[must_use]
+    pub fn jobs_per_caller(&self, roles: &[String]) -> Option<usize> {
+        let of_roles = roles.iter().filter_map(|role| self.role_jobs_per_caller.get(role));
+        let most = self.jobs_per_caller.iter().chain(of_roles).max()?;
+        usize::try_from(*most).ok()
     }
 
     /// Identifies the bundle and what was laid over it: SHA-256 in hexadecimal.

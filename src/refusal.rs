@@ -53,6 +53,8 @@ pub enum Stage {
     Plan,
     /// The policy denied the plan.
     Policy,
+    /// The policy allowed the plan, but no place came free for it.
+    Limits,
     /// The call could not be recorded.
     Audit,
 }
@@ -80,6 +82,7 @@ impl fmt::Display for Refusal {
             Stage::Schema => "the arguments are invalid",
             Stage::Plan => "the arguments cannot be carried out",
             Stage::Policy => "refused by policy",
+            Stage::Limits => "too much is running",
             Stage::Audit => "not recorded, therefore not run",
         };
         f.write_str(by)?;

@@ -158,10 +158,12 @@ fn job_result(id: DecisionId, image: &str, outcome: &JobOutcome) -> Value {
         "duration_ms": u64::try_from(outcome.duration.as_millis()).unwrap_or(u64::MAX),
         "status": outcome.status.as_str(),
         "reason": outcome.reason.map(|reason| reason.as_str()).unwrap_or_default(),
+        "retryable": outcome.retryable,
         "message": outcome.message,
         "artifacts": artifacts,
         "truncated": { "stdout": outcome.truncated.output, "stderr": false, "artifacts": outcome.truncated.artifacts },
         "omitted_bytes": outcome.omitted_bytes,
+        "problems": outcome.problems.iter().map(|problem| problem.as_str()).collect::<Vec<_>>(),
         "image": image,
         "decision_id": id,
     })

@@ -15,6 +15,7 @@ base_input := {
 		"limits": {"cpu": null, "memory": null},
 		"timeout_s": null,
 		"workdir": null,
+		"artifacts": null,
 	},
 	"job": {
 		"namespace": "mcp-ephemeral",
@@ -30,6 +31,7 @@ base_input := {
 		"env_names": [],
 		"files": {"count": 0, "bytes": 0},
 		"workdir": "/work",
+		"artifacts": {"wanted": "changed", "patterns": []},
 		"timeout_s": 60,
 		"resources": {
 			"cpu_millis": 1000,
@@ -96,6 +98,7 @@ base_config := {
 		"forbidden_flags": {"raw": {}, "server": {}, "as-group": {}, "token": {}, "filename": {}, "watch": {}},
 	},
 	"pod": {"profile": "restricted"},
+	"limits": {"jobs_per_caller": null},
 	"roles": {},
 	"site": {},
 }

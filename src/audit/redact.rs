@@ -19,7 +19,8 @@ use crate::refusal::{Reason, Stage};
 
 /// The names that the tools' input schemas give to properties: all that a recorded `field` may be made of, with
 /// indices. A test compares them with the schemas.
-const PROPERTIES: [&str; 24] = [
+const PROPERTIES: [&str; 25] = [
+    "artifacts",
     "command",
     "container",
     "content_b64",
@@ -62,15 +63,15 @@ const MOST_MESSAGE: usize = 1000;
 /// values, file contents and standard input cannot be in it, since the policy is given lengths and digests of them.
 /// What it may quote has passed the plan's grammars (an image reference, the name of a variable, a namespace, a
 /// path) and is in the record's `arguments` as well. The one exception is the command: a site's own rule may put an
-/// argument into its message, and then its author has decided so. A reason of the audit stage speaks of the
-/// log alone.
+/// argument into its message, and then its author has decided so. A reason of the limits stage speaks of numbers
+/// alone, one of the audit stage of the log.
 pub(in crate::audit) fn reasons(stage: Option<Stage>, reasons: Vec<Reason>) -> Vec<Reason> {
     match stage {
         Some(Stage::Schema | Stage::Plan) => reasons
             .into_iter()
             .map(|reason| Reason::new(reason.code, "", known_part(&reason.field), ""))
             .collect(),
-        Some(Stage::Policy | Stage::Audit) | None => reasons,
+        Some(Stage::Policy | Stage::Limits | Stage::Audit) | None => reasons,
     }
 }
 

@@ -36,12 +36,18 @@ pub(crate) async fn refusal(events: &Api<Event>, job_uid: &str) -> Option<Stuck>
         .map(denied)
 }
 
+/// The words are those of Kubernetes' ResourceQuota admission.
+pub(crate) fn refused_by(message: &str) -> Reason {
+    if message.contains("exceeded quota: ") { Reason::QuotaExceeded } else { Reason::AdmissionDenied }
+}
+
 /// Quota, Pod Security and validation are the namespace's last word; a webhook that does not answer is not.
 fn denied(message: &str) -> Stuck {
     let lower = message.to_ascii_lowercase();
+    let reason = refused_by(message);
     let settled = ["forbidden", "denied", "is invalid", "not found"].iter().any(|word| lower.contains(word));
     Stuck {
-        reason: Reason::AdmissionDenied,
+        reason,
         patience: if settled { Patience::Settled } else { Patience::Passing },
         message: because("the namespace does not admit the pod", message),
     }
@@ -50,6 +56,7 @@ fn denied(message: &str) -> Stuck {
 #[cfg(test)]
 mod tests {
     use super::denied;
+    use crate::executor::outcome::Reason;
     use crate::executor::suspicion::Patience;
 
     #[test]
@@ -59,20 +66,27 @@ mod tests {
             (
                 "Error creating: pods \"a\" is forbidden: exceeded quota: q, requested: pods=1, used: pods=4, limited: pods=4",
                 Patience::Settled,
+                Reason::QuotaExceeded,
             ),
             (
                 "Error creating: pods \"a\" is forbidden: violates PodSecurity \"restricted:latest\": allowPrivilegeEscalation != false",
                 Patience::Settled,
+                Reason::AdmissionDenied,
             ),
-            ("Error creating: admission webhook \"w\" denied the request: no", Patience::Settled),
+            (
+                "Error creating: admission webhook \"w\" denied the request: no",
+                Patience::Settled,
+                Reason::AdmissionDenied,
+            ),
             (
                 "Error creating: Internal error occurred: failed calling webhook \"w\": connection refused",
                 Patience::Passing,
+                Reason::AdmissionDenied,
             ),
         ];
-        for (message, patience) in table {
+        for (message, patience, reason) in table {
             let stuck = denied(message);
-            assert_eq!(stuck.patience, patience, "{message}");
+            assert_eq!((stuck.patience, stuck.reason), (patience, reason), "{message}");
             assert!(stuck.message.contains(message));
         }
     }

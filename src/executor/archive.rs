@@ -11,7 +11,7 @@ use bytes::Bytes;
 use tar::{Archive, Builder, EntryType, Header, PaxExtensions};
 
 use crate::executor::outcome::Artifact;
-use crate::plan::PlannedFile;
+use crate::plan::{Patterns, PlannedFile};
 
 /// Records of a tar archive are padded to this many bytes (POSIX ustar).
 const BLOCK: usize = 512;
@@ -20,7 +20,7 @@ const BLOCK: usize = 512;
 const MOST_NAME_BYTES: u64 = 8 * 1024;
 
 /// The most files that one result holds, and the most names without content that are remembered.
-const MOST_FILES: usize = 1000;
+pub(crate) const MOST_FILES: usize = 1000;
 
 /// The archive of the input files, as chunks to be sent in order. Contents are shared, not copied.
 ///
@@ -60,12 +60,21 @@ pub(crate) struct Unpacked {
     pub(crate) problem: Option<String>,
 }
 
-/// Reads an archive of the work directory. Regular files only, under each of their names: symbolic links,
-/// devices and names that lead out of the directory are passed over. A file that equals its input is no
-/// artifact; one that does not fit into the rest of `cap` is left out whole.
-pub(crate) fn unpack(stream: impl Read, inputs: &[PlannedFile], cap: u64) -> Unpacked {
+/// Which files of an archive are artifacts.
+#[derive(Debug)]
+pub(crate) enum Choice {
+    /// All but those that equal one of these.
+    Changed(Vec<PlannedFile>),
+    /// Those that were asked for.
+    Matching(Patterns),
+}
+
+/// Reads an archive of the work directory, or several one after the other. Regular files only, under each of their
+/// names: symbolic links, devices and names that lead out of the directory are passed over. One that does not fit
+/// into the rest of `cap` is left out whole.
+pub(crate) fn unpack(stream: impl Read, choice: &Choice, cap: u64) -> Unpacked {
     let mut reader =
-        Reader { unpacked: Unpacked::default(), inputs, room: cap, seen: HashMap::new(), nameless: 0 };
+        Reader { unpacked: Unpacked::default(), choice, room: cap, seen: HashMap::new(), nameless: 0 };
     let problem = reader.read(stream).err();
     let mut unpacked = reader.unpacked;
     unpacked.problem = problem.map(|error| error.to_string());
@@ -83,7 +92,7 @@ enum Seen {
 
 struct Reader<'a> {
     unpacked: Unpacked,
-    inputs: &'a [PlannedFile],
+    choice: &'a Choice,
     room: u64,
     /// Bounded by the artifacts, the inputs and [`MOST_FILES`]. Contents are shared with them.
     seen: HashMap<String, Seen>,
@@ -94,6 +103,8 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn read(&mut self, stream: impl Read) -> io::Result<()> {
         let mut archive = Archive::new(stream);
+        // xargs starts tar anew for every batch of names, and the archives follow one another.
+        archive.set_ignore_zeros(true);
         let mut long_name: Option<Vec<u8>> = None;
         let mut long_target: Option<Vec<u8>> = None;
         // Raw: the crate would read extended headers of any size into memory by itself.
@@ -173,6 +184,7 @@ impl Reader<'_> {
     fn keep(&mut self, name: Name, content: Bytes) {
         let size = content.len() as u64;
         let unchanged = self.input(&name).is_some_and(|file| file.content == content);
+        let unchanged = unchanged || !self.is_asked_for(&name);
         let fits = size <= self.room && self.unpacked.artifacts.len() < MOST_FILES;
         // No archive of a directory has a name twice; a result with one could not say which is which.
         if self.seen.contains_key(&name.text) || !(unchanged || fits) {
@@ -186,9 +198,25 @@ impl Reader<'_> {
         }
     }
 
-    fn input(&self, name: &Name) -> Option<&PlannedFile> {
-        self.inputs.iter().find(|file| name.verbatim && file.path == name.text)
+    /// The archive has what was chosen; this holds when the other side did not keep to it.
+    fn is_asked_for(&self, name: &Name) -> bool {
+        match self.choice {
+            Choice::Changed(_) => true,
+            Choice::Matching(patterns) => patterns.ask_for(&name.text),
+        }
     }
+
+    fn input(&self, name: &Name) -> Option<&PlannedFile> {
+        match self.choice {
+            Choice::Changed(inputs) => inputs.iter().find(|file| name.verbatim && file.path == name.text),
+            Choice::Matching(_) => None,
+        }
+    }
+}
+
+/// The text of a path below the work directory, as an artifact is named; `None` when it leads elsewhere.
+pub(crate) fn artifact_name(path: &[u8]) -> Option<String> {
+    relative(path).map(|name| name.text)
 }
 
 fn small(entry: &mut impl Read) -> io::Result<Vec<u8>> {

@@ -35,6 +35,8 @@ pub(crate) struct Ended {
     /// From `containerStatuses[].state.terminated`; -1 where the command has no status of its own.
     pub(crate) exit_code: i32,
     pub(crate) message: String,
+    /// Whether the same call may succeed later.
+    pub(crate) retryable: bool,
 }
 
 /// Reads a pod's status.
@@ -70,7 +72,18 @@ pub(crate) fn classify(pod: &Pod) -> Phase {
 impl Ended {
     /// The infrastructure kept the command from starting or from being seen to its end.
     pub(crate) fn error(reason: Reason, message: impl Into<String>) -> Self {
-        Self { status: Status::Error, reason: Some(reason), exit_code: -1, message: message.into() }
+        Self {
+            status: Status::Error,
+            reason: Some(reason),
+            exit_code: -1,
+            message: message.into(),
+            retryable: reason.is_infrastructure(),
+        }
+    }
+
+    /// A cause that looked as if it would pass, and did not in time.
+    pub(crate) fn may_pass(self) -> Self {
+        Self { retryable: true, ..self }
     }
 }
 
@@ -79,6 +92,18 @@ struct Disruption {
     ended: Ended,
     /// When it began, where the pod says so: a command that ended earlier ended by itself.
     at: Option<Timestamp>,
+}
+
+/// Whether the command was killed from outside, and the pod does not say by whom. A node that evicts or shuts down
+/// kills the containers, and its reason may come to be known a moment after their end.
+pub(crate) fn is_unexplained_kill(pod: &Pod, ended: &Ended) -> bool {
+    const SIGKILL: i32 = 128 + 9;
+    const SIGTERM: i32 = 128 + 15;
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    ended.status == Status::Failed
+        && ended.reason.is_none()
+        && matches!(ended.exit_code, SIGKILL | SIGTERM)
+        && !matches!(phase, Some("Failed" | "Succeeded"))
 }
 
 /// How the main container ended, read from its own status alone.
@@ -100,11 +125,15 @@ fn terminated(status: &ContainerStatus) -> Option<Ended> {
             reason: Some(Reason::OomKilled),
             exit_code: end.exit_code,
             message: "the kernel killed it for its memory; ask for a larger limits.memory".to_owned(),
+            retryable: false,
         },
-        _ if end.exit_code == 0 => {
-            Ended { status: Status::Succeeded, reason: None, exit_code: 0, message: String::new() }
-        }
-        _ => Ended { status: Status::Failed, reason: None, exit_code: end.exit_code, message: String::new() },
+        _ => Ended {
+            status: if end.exit_code == 0 { Status::Succeeded } else { Status::Failed },
+            reason: None,
+            exit_code: end.exit_code,
+            message: String::new(),
+            retryable: false,
+        },
     })
 }
 
@@ -137,6 +166,7 @@ fn disruption(pod: &Pod) -> Option<Disruption> {
             reason: Some(Reason::Timeout),
             exit_code: -1,
             message: "the pod's deadline passed".to_owned(),
+            retryable: false,
         },
         _ => {
             // The condition alone is an announcement that may be taken back; with a deletion or an end it is the cause.

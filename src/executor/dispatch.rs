@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::audit::OpenRecord;
 use crate::executor::kubectl::{KubectlExecutor, ReadFailure, ReadOutcome, ReadReason};
-use crate::executor::{JobExecutor, JobOutcome, Progress};
+use crate::executor::{Busy, JobExecutor, JobOutcome, JobSlot, Progress, Reason};
 use crate::plan::Plan;
 use crate::policy::Permit;
 
@@ -33,7 +33,33 @@ impl Executor {
         Self { jobs, reads }
     }
 
-    /// Carries an admitted plan out, and gives how it ended. `record` proves that the decision is durable.
+    /// A place for the job that `plan` starts, to be had before the decision is recorded; `None` when it starts none.
+    /// `most` is how many jobs `caller` may have at once, where that is bounded.
+    ///
+    /// # Errors
+    /// [`Busy`] when no place came free in time, or `cancel` fired.
+    pub async fn reserve(
+        &self,
+        plan: &Plan,
+        caller: &str,
+        most: Option<usize>,
+        progress: &(dyn Fn(Progress) + Send + Sync),
+        cancel: &CancellationToken,
+    ) -> Result<Option<JobSlot>, Busy> {
+        match plan {
+            Plan::Job(_) => {
+                let ticket = self.jobs.slots().enter(caller, most)?;
+                if ticket.waits() {
+                    progress(Progress::Queued);
+                }
+                ticket.slot(cancel).await.map(Some)
+            }
+            Plan::Kubectl(_) => Ok(None),
+        }
+    }
+
+    /// Carries an admitted plan out, and gives how it ended. `record` proves that the decision is durable, `slot` is
+    /// what [`Executor::reserve`] gave for this plan.
     ///
     /// `progress` is called from within, in order and each step at most once; it must not block. When `cancel`
     /// fires, or the future is dropped, what was started is ended.
@@ -41,12 +67,18 @@ impl Executor {
         &self,
         permit: Permit,
         record: &OpenRecord,
+        slot: Option<JobSlot>,
         progress: &(dyn Fn(Progress) + Send + Sync),
         cancel: CancellationToken,
     ) -> Outcome {
         let id = record.decision_id();
         match permit.plan() {
-            Plan::Job(_) => Outcome::Job(self.jobs.run_job(permit, record, progress, cancel).await),
+            Plan::Job(_) => Outcome::Job(match slot {
+                Some(slot) => self.jobs.run_job(permit, record, slot, progress, cancel).await,
+                None => {
+                    JobOutcome::error(Reason::AdmissionDenied, "the job has no place, so nothing was run")
+                }
+            }),
             Plan::Kubectl(plan) if plan.id() == id => Outcome::Read(self.reads.run(plan, cancel).await),
             Plan::Kubectl(plan) => {
                 tracing::error!(decision_id = %id, plan = %plan.id(), "the audit record is that of another call");

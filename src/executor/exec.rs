@@ -61,6 +61,19 @@ impl Command<'_> {
         self.run(Some(input), None, deadline).await
     }
 
+    /// Both at once.
+    ///
+    /// # Errors
+    /// [`ApiError`] when the program could not be started.
+    pub(crate) async fn exchange(
+        self,
+        input: &[Bytes],
+        output: mpsc::Sender<Bytes>,
+        deadline: Instant,
+    ) -> Result<Finished, ApiError> {
+        self.run(Some(input), Some(output), deadline).await
+    }
+
     /// Hands the program's standard output to `output`, whose channel ends when this returns.
     ///
     /// # Errors

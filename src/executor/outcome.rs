@@ -9,6 +9,9 @@ pub struct JobOutcome {
     pub status: Status,
     /// The finer class; `None` for `succeeded` and a plain non-zero exit.
     pub reason: Option<Reason>,
+    /// Whether the same call may succeed later: its end was the infrastructure's doing, and nothing in the call is at
+    /// fault. The command may have run in part.
+    pub retryable: bool,
     /// One sentence for a reader: what happened and what to do. Empty when there is nothing to add.
     pub message: String,
     /// The command's exit code from its container status; -1 when it has none.
@@ -21,6 +24,8 @@ pub struct JobOutcome {
     pub artifacts: Vec<Artifact>,
     /// What was cut.
     pub truncated: Truncated,
+    /// What of the result is missing although the job's end is known.
+    pub problems: Vec<Problem>,
     /// From the command's start (or the call's, when it never started) to its end.
     pub duration: Duration,
     /// UID of the Job, when it was created.
@@ -63,8 +68,10 @@ pub enum Reason {
     Evicted,
     /// The node was lost or shut down.
     NodeLost,
-    /// Quota or admission refused the Job or its pod.
+    /// Admission (Pod Security, a webhook, validation, missing rights) refused the Job or its pod.
     AdmissionDenied,
+    /// The namespace's ResourceQuota is used up.
+    QuotaExceeded,
     /// The scheduler or the node gave its place to a more important pod.
     Preempted,
     /// It was evicted through the Eviction API, as when a node is drained.
@@ -109,6 +116,7 @@ impl Reason {
             Self::Evicted => "evicted",
             Self::NodeLost => "node_lost",
             Self::AdmissionDenied => "admission_denied",
+            Self::QuotaExceeded => "quota_exceeded",
             Self::Preempted => "preempted",
             Self::Drained => "drained",
             Self::KilledByKubelet => "killed_by_kubelet",
@@ -116,6 +124,55 @@ impl Reason {
             Self::InjectFailed => "inject_failed",
             Self::ApiserverUnavailable => "apiserver_unavailable",
             Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+impl Reason {
+    /// Whether the class alone says that the infrastructure is to blame. What the command did (an exit, its memory,
+    /// its time), what the call asks for (an image, a program) and what people decided (an admission, a deletion, a
+    /// cancellation) comes out the same the next time.
+    #[must_use]
+    pub fn is_infrastructure(self) -> bool {
+        match self {
+            Self::Unschedulable
+            | Self::RejectedByNode
+            | Self::Evicted
+            | Self::NodeLost
+            | Self::QuotaExceeded
+            | Self::Preempted
+            | Self::Drained
+            | Self::KilledByKubelet
+            | Self::InjectFailed
+            | Self::ApiserverUnavailable => true,
+            Self::Timeout
+            | Self::OomKilled
+            | Self::ImagePullFailed
+            | Self::InvalidImage
+            | Self::StartFailed
+            | Self::AdmissionDenied
+            | Self::DeletedExternally
+            | Self::Cancelled => false,
+        }
+    }
+}
+
+/// A part of the result that could not be had. The job's own end stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Problem {
+    /// The output could not be read, or not to its end.
+    LogUnavailable,
+    /// Files could not be read, or not all of them.
+    ArtifactsFailed,
+}
+
+impl Problem {
+    /// The name on the wire.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::LogUnavailable => "log_unavailable",
+            Self::ArtifactsFailed => "artifacts_failed",
         }
     }
 }

@@ -4,6 +4,8 @@
 /// that was too short to be seen is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Progress {
+    /// The call waits for a place among the jobs that may exist at once.
+    Queued,
     /// The Job exists.
     Created,
     /// A node was found.
@@ -25,6 +27,7 @@ impl Progress {
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Queued => "queued",
             Self::Created => "created",
             Self::Scheduled => "scheduled",
             Self::Pulling => "pulling",

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::Pod;
 
-use crate::executor::classify::{Ended, Phase, classify, image_id};
+use crate::executor::classify::{Ended, Phase, classify, image_id, is_unexplained_kill};
 use crate::executor::outcome::{Reason, Status};
 use crate::plan::manifest::MAIN;
 
@@ -28,6 +28,11 @@ impl Remains {
     /// A pod that is no more. It may have said how its command ended before it went.
     pub(super) fn gone(pod: Box<Pod>) -> Self {
         let ended = match classify(&pod) {
+            // Whoever deleted it killed it.
+            Phase::Ended(ended) if is_unexplained_kill(&pod, &ended) => Ended::error(
+                Reason::DeletedExternally,
+                "the pod was deleted by someone else while the command ran",
+            ),
             Phase::Ended(ended) => ended,
             Phase::Starting(_) | Phase::Stuck(_) | Phase::AwaitingFiles | Phase::Running => Ended::error(
                 Reason::DeletedExternally,

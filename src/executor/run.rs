@@ -1,22 +1,23 @@
 //! One job from its creation to its outcome.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::api::PostParams;
 use kube::{Api, Client};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::executor::admission;
 use crate::executor::api::{ApiError, call};
-use crate::executor::classify::{Ended, Phase, classify, image_id};
+use crate::executor::classify::{Ended, Phase, classify, image_id, is_unexplained_kill};
 use crate::executor::cleanup::Cleanup;
 use crate::executor::collect::{Collected, Collection};
 use crate::executor::feed::{News, PodFeed};
 use crate::executor::inject::inject;
 use crate::executor::logs::{self, Log};
-use crate::executor::outcome::{JobOutcome, Reason, Status, Truncated};
+use crate::executor::outcome::{JobOutcome, Problem, Reason, Status, Truncated};
 use crate::executor::progress::{Progress, Steps};
 use crate::executor::remains::{Remains, ran};
 use crate::executor::suspicion::Suspicion;
@@ -29,6 +30,12 @@ const CREATE: Duration = Duration::from_secs(15);
 
 /// How long reading output and files may take when the command's wall clock ran out: the caller waits already.
 const WIND_UP: Duration = Duration::from_secs(3);
+
+/// How long a node that killed the command may take to say why.
+const EXPLANATION: Duration = Duration::from_millis(1500);
+
+/// How long one look at the pod may take at the very end.
+const LAST_LOOK: Duration = Duration::from_millis(500);
 
 /// How long the output of a pod that is going away is sought.
 const LAST_WORDS: Duration = Duration::from_secs(2);
@@ -82,7 +89,9 @@ impl<'a> Run<'a> {
             }
             Err(remains) => remains,
         };
-        self.read(&mut feed, remains).await
+        let outcome = self.read(&mut feed, remains).await;
+        cleanup.over(feed, matches!(outcome.status, Status::Succeeded | Status::Failed));
+        outcome
     }
 
     /// The outcome of a run that was given up by the caller.
@@ -102,8 +111,21 @@ impl<'a> Run<'a> {
     async fn create(&mut self, cleanup: &mut Cleanup) -> Result<String, Ended> {
         let params = PostParams { field_manager: Some("kubepermit".to_owned()), ..PostParams::default() };
         // Safe to repeat: the name is fixed, so an attempt that took effect unseen shows as a conflict.
-        let created =
-            call("create the Job", CREATE, || self.jobs.create(&params, self.plan.manifest())).await;
+        let unanswered = AtomicU32::new(0);
+        let created = call("create the Job", CREATE, || {
+            let unanswered = &unanswered;
+            let creating = self.jobs.create(&params, self.plan.manifest());
+            async move {
+                unanswered.fetch_add(1, Ordering::Relaxed);
+                let answer = creating.await;
+                if is_verdict(&answer) {
+                    unanswered.fetch_sub(1, Ordering::Relaxed);
+                }
+                answer
+            }
+        })
+        .await;
+        let unanswered = unanswered.into_inner();
         let job = match created {
             Ok(job) => job,
             Err(error) if error.code() == Some(409) => {
@@ -111,8 +133,10 @@ impl<'a> Run<'a> {
                 existing.map_err(|error| Ended::error(Reason::ApiserverUnavailable, error.to_string()))?
             }
             Err(error) => {
-                if matches!(error, ApiError::Refused { .. }) {
-                    cleanup.disarm();
+                match error {
+                    // The last attempt's answer; one before may have taken effect.
+                    ApiError::Refused { .. } if unanswered == 0 => cleanup.disarm(),
+                    ApiError::Refused { .. } | ApiError::Unavailable { .. } => cleanup.unanswered(unanswered),
                 }
                 return Err(not_created(&error));
             }
@@ -121,7 +145,7 @@ impl<'a> Run<'a> {
             == Some(&self.decision());
         match job.metadata.uid {
             Some(uid) if ours => {
-                cleanup.created(&uid);
+                cleanup.created(&uid, unanswered == 0);
                 self.job_uid = Some(uid.clone());
                 Ok(uid)
             }
@@ -185,7 +209,7 @@ impl<'a> Run<'a> {
                     Phase::Ended(ended) => {
                         // Over before it was seen to run, but after it was last seen to wait.
                         self.started = ran(&pod, &ended).then_some(waited_until);
-                        return Err(Remains::dying(ended, pod));
+                        return Err(self.explained(feed, ended, pod).await);
                     }
                 },
                 News::NoPod => {
@@ -225,7 +249,7 @@ impl<'a> Run<'a> {
             };
             match news {
                 News::Pod(now) => match classify(&now) {
-                    Phase::Ended(ended) => return Remains::dying(ended, now),
+                    Phase::Ended(ended) => return self.explained(feed, ended, now).await,
                     Phase::Starting(_) | Phase::Stuck(_) | Phase::AwaitingFiles | Phase::Running => pod = now,
                 },
                 News::NoPod => {}
@@ -235,10 +259,39 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// What is left of a command that ended. One that was killed may turn out to be evicted or deleted with its pod.
+    async fn explained(&self, feed: &mut PodFeed, mut ended: Ended, mut pod: Box<Pod>) -> Remains {
+        let deadline = Instant::now() + EXPLANATION;
+        while is_unexplained_kill(&pod, &ended) {
+            match timeout_at(deadline, feed.next()).await {
+                Ok(News::Pod(now)) => {
+                    if let Phase::Ended(as_now) = classify(&now) {
+                        (ended, pod) = (as_now, now);
+                    }
+                }
+                Ok(News::Gone(pod)) => return Remains::gone(pod),
+                Ok(News::NoPod) => {}
+                Ok(News::Unreachable(_)) => break,
+                Err(_) => {
+                    // The watch may be behind.
+                    let name = pod.metadata.name.clone().unwrap_or_default();
+                    let last = call("read the pod", LAST_LOOK, || self.pods.get(&name)).await;
+                    if let Ok(last) = last
+                        && let Phase::Ended(as_now) = classify(&last)
+                    {
+                        return Remains::dying(as_now, Box::new(last));
+                    }
+                    break;
+                }
+            }
+        }
+        Remains::dying(ended, pod)
+    }
+
     async fn out_of_time(&self, pod: Box<Pod>) -> Remains {
         // The end may have come with the last moment, and its news be on the way.
         let name = pod.metadata.name.clone().unwrap_or_default();
-        let last = call("read the pod", Duration::from_millis(500), || self.pods.get(&name)).await;
+        let last = call("read the pod", LAST_LOOK, || self.pods.get(&name)).await;
         if let Ok(last) = last
             && let Phase::Ended(ended) = classify(&last)
         {
@@ -253,6 +306,7 @@ impl<'a> Run<'a> {
                     "the command did not end within {} s; its output and files so far are in the result",
                     self.plan.timeout().as_secs()
                 ),
+                retryable: false,
             },
             pod: Some(pod),
             alive: true,
@@ -286,13 +340,12 @@ impl<'a> Run<'a> {
             still_running,
         };
         let files = async {
-            if alive {
+            if self.plan.artifacts().is_none() {
+                Collected::default()
+            } else if alive {
                 collection.collect(feed, &pod).await
             } else {
-                Collected {
-                    problem: Some("files may be missing: the pod ended before they were read".to_owned()),
-                    ..Collected::default()
-                }
+                Collected::failed("the pod ended before they were read")
             }
         };
         let (log, files) = tokio::join!(output, files);
@@ -302,6 +355,11 @@ impl<'a> Run<'a> {
     }
 
     fn outcome(&self, ended: Ended, log: Log, files: Collected) -> JobOutcome {
+        let problems = [
+            log.problem.is_some().then_some(Problem::LogUnavailable),
+            files.failed.then_some(Problem::ArtifactsFailed),
+        ];
+        let problems = problems.into_iter().flatten().collect();
         let message = [Some(ended.message), log.problem, files.problem.clone()]
             .into_iter()
             .flatten()
@@ -311,9 +369,11 @@ impl<'a> Run<'a> {
         JobOutcome {
             status: ended.status,
             reason: ended.reason,
+            retryable: ended.retryable,
             message,
             exit_code: ended.exit_code,
             truncated: Truncated { output: log.text.omitted_bytes > 0, artifacts: files.problem.is_some() },
+            problems,
             output: log.text.text,
             omitted_bytes: log.text.omitted_bytes,
             artifacts: files.artifacts,
@@ -324,11 +384,21 @@ impl<'a> Run<'a> {
     }
 }
 
+/// Whether an answer says for certain what became of a creation. A server that fails in the middle, or a proxy in
+/// its place, may have passed it on.
+fn is_verdict(answer: &Result<Job, kube::Error>) -> bool {
+    match answer {
+        Ok(_) => true,
+        Err(kube::Error::Api(status)) => status.code < 500,
+        Err(_) => false,
+    }
+}
+
 /// A refusal is the namespace's doing (quota, Pod Security, validation, rights); silence is the server's.
 fn not_created(error: &ApiError) -> Ended {
     let reason = match error.code() {
         Some(401) | None => Reason::ApiserverUnavailable,
-        Some(_) => Reason::AdmissionDenied,
+        Some(_) => admission::refused_by(&error.to_string()),
     };
     Ended::error(reason, error.to_string())
 }

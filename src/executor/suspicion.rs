@@ -89,7 +89,10 @@ impl Suspicion {
     /// The end of the job, once the cause that was seen last has outlasted its grace.
     pub(crate) fn overdue(&self, now: Instant, graces: &Graces) -> Option<Ended> {
         let (stuck, _) = self.held.as_ref()?;
-        (self.due(graces)? <= now).then(|| Ended::error(stuck.reason, stuck.message.clone()))
+        (self.due(graces)? <= now).then(|| {
+            let ended = Ended::error(stuck.reason, stuck.message.clone());
+            if stuck.patience >= Patience::Passing { ended.may_pass() } else { ended }
+        })
     }
 
     /// When the grace will be over.

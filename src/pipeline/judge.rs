@@ -57,6 +57,12 @@ impl Judge {
         self.policy.readable_namespaces(roles)
     }
 
+    /// How many jobs a caller with these roles may have at once, where the policy's data bounds it.
+    #[must_use]
+    pub fn jobs_per_caller(&self, roles: &[String]) -> Option<usize> {
+        self.policy.jobs_per_caller(roles)
+    }
+
     /// Judges a call without recording or running it.
     pub async fn preview(&self, request: &Request) -> Preview {
         let id = DecisionId::mint();

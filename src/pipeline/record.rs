@@ -143,6 +143,7 @@ fn recordable(outcome: &JobOutcome) -> String {
             JobReason::StartFailed
             | JobReason::InjectFailed
             | JobReason::AdmissionDenied
+            | JobReason::QuotaExceeded
             | JobReason::ApiserverUnavailable,
         ) => true,
         Some(_) => false,

@@ -13,6 +13,7 @@ use k8s_openapi::api::batch::v1::Job;
 use serde_json::Value;
 
 use crate::ids::DecisionId;
+use crate::plan::artifacts::WantedArtifacts;
 use crate::plan::image::{AllowedImages, ImageReference, ResolvedImage};
 use crate::plan::{keep, manifest, path, process};
 use crate::refusal::{Reason, Refusal, Stage};
@@ -60,6 +61,7 @@ pub struct JobPlan {
     env: BTreeMap<String, String>,
     files: Vec<PlannedFile>,
     workdir: String,
+    artifacts: WantedArtifacts,
     timeout: Duration,
     resources: JobResources,
     manifest: Job,
@@ -154,6 +156,12 @@ impl JobPlan {
         &self.workdir
     }
 
+    /// Which files come back.
+    #[must_use]
+    pub fn artifacts(&self) -> &WantedArtifacts {
+        &self.artifacts
+    }
+
     /// The command's own wall clock.
     #[must_use]
     pub fn timeout(&self) -> Duration {
@@ -202,12 +210,21 @@ pub(super) fn plan(
     let files = keep(path::files(&job.files), &mut reasons);
     let workdir = path::workdir(job.workdir.as_deref());
     let workdir = keep(workdir.map_err(Some), &mut reasons);
+    let wanted = keep(WantedArtifacts::parse(job.artifacts.as_deref()), &mut reasons);
     let timeout = process::timeout(job.timeout_s, settings.default_timeout_s);
     let timeout = keep(timeout.map_err(Some), &mut reasons);
     let resources = keep(resources::of(&job.limits, settings), &mut reasons);
 
-    let (Some(image), Some(helper), Some(files), Some(workdir), Some(timeout), Some(resources), true) =
-        (image, helper, files, workdir, timeout, resources, reasons.is_empty())
+    let (
+        Some(image),
+        Some(helper),
+        Some(files),
+        Some(workdir),
+        Some(wanted),
+        Some(timeout),
+        Some(resources),
+        true,
+    ) = (image, helper, files, workdir, wanted, timeout, resources, reasons.is_empty())
     else {
         return Err(Refusal { stage: Stage::Plan, reasons });
     };
@@ -218,6 +235,7 @@ pub(super) fn plan(
         command: &job.command,
         env: &job.env,
         has_files: !files.is_empty(),
+        has_artifacts: !wanted.is_none(),
         workdir: &workdir,
         timeout,
         resources: &resources,
@@ -232,6 +250,7 @@ pub(super) fn plan(
         env: job.env.clone(),
         files,
         workdir,
+        artifacts: wanted,
         timeout,
         resources,
         manifest,

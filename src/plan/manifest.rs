@@ -22,13 +22,16 @@ use crate::plan::{JobResources, JobSettings, PodProfile};
 pub const MAIN: &str = "main";
 /// The init container that takes the input files; present only when there are some.
 pub const INJECT: &str = "inject";
-/// The container beside [`MAIN`] through which artifacts are collected.
+/// The container beside [`MAIN`] through which artifacts are collected; absent when none are wanted.
 pub const HELPER: &str = "helper";
 
 /// Where [`INJECT`] and [`HELPER`] find their signals. [`MAIN`] never sees this directory.
 pub const CONTROL_DIR: &str = "/kubepermit";
 /// [`INJECT`] ends with success once this file exists: every input file is in place.
 pub const READY_FILE: &str = "/kubepermit/ready";
+/// An init container other than [`INJECT`] that leaves files in the work directory creates this when they are in place:
+/// what has not changed since is no artifact, unless the call asks for it.
+pub const BEFORE_FILE: &str = "/kubepermit/before";
 /// [`HELPER`] ends with success once this file exists: every artifact is read.
 pub const DONE_FILE: &str = "/kubepermit/done";
 
@@ -55,6 +58,7 @@ pub(in crate::plan) struct Parts<'a> {
     pub command: &'a [String],
     pub env: &'a BTreeMap<String, String>,
     pub has_files: bool,
+    pub has_artifacts: bool,
     pub workdir: &'a str,
     pub timeout: Duration,
     pub resources: &'a JobResources,
@@ -111,7 +115,9 @@ fn pod(parts: &Parts<'_>, deadline: i64) -> PodSpec {
         security_context: Some(pod_security_context(parts.settings)),
         init_containers: parts.has_files.then(|| vec![containers::inject(parts)]),
         // MAIN comes first: its clock starts without waiting for the helper's image.
-        containers: vec![containers::main(parts), containers::helper(parts)],
+        containers: std::iter::once(containers::main(parts))
+            .chain(parts.has_artifacts.then(|| containers::helper(parts)))
+            .collect(),
         volumes: Some(volumes::volumes(parts.workdir)),
         ..PodSpec::default()
     }

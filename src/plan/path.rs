@@ -190,7 +190,7 @@ fn components(path: &str) -> Result<(), &'static str> {
 
 /// Controls, and the marks that make a line read in another order or break it: a record must show a name as
 /// it is.
-fn is_unprintable(c: char) -> bool {
+pub(in crate::plan) fn is_unprintable(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }

@@ -13,6 +13,7 @@
 //!   env: {reserved: {"LD_PRELOAD": {}}, reserved_prefixes: ["KUBERNETES_"]},
 //!   reads: {namespaces: {"dev": {}}, verbs: {"get": {}}, forbidden_flags: {"server": {}}},
 //!   pod: {profile: "restricted"},
+//!   limits: {jobs_per_caller: null},
 //!   roles: {"builder": {images: {…}, images_shown: […], read_namespaces: {…}}},
 //!   site: {…}
 //! }
@@ -70,6 +71,10 @@ pub(in crate::policy) struct Config {
     pub(in crate::policy) read_namespaces: BTreeSet<String>,
     /// The further namespaces of each role that has any.
     pub(in crate::policy) role_read_namespaces: BTreeMap<String, BTreeSet<String>>,
+    /// `limits.jobs_per_caller`.
+    pub(in crate::policy) jobs_per_caller: Option<u32>,
+    /// The same of each role that has one.
+    pub(in crate::policy) role_jobs_per_caller: BTreeMap<String, u32>,
     /// `pod.profile`.
     pub(in crate::policy) pod_profile: PodProfile,
 }
@@ -95,7 +100,9 @@ impl Config {
         };
         let base = keys(&images);
         let reads = Reads::of(&written, overlay)?;
+        let jobs_per_caller = at_least_one(written.limits.jobs_per_caller, "config.limits.jobs_per_caller")?;
         let mut role_images = BTreeMap::new();
+        let mut role_jobs_per_caller = BTreeMap::new();
         let mut roles = Map::new();
         for (name, role) in &written.roles {
             let place = format!("config.roles.{name}.images");
@@ -110,8 +117,13 @@ impl Config {
                     "images": object(keys(&images)),
                     "images_shown": shown(&images),
                     "read_namespaces": object(reads.role_namespaces.get(name).cloned().unwrap_or_default()),
+                    "jobs_per_caller": role.jobs_per_caller,
                 }),
             );
+            let place = format!("config.roles.{name}.jobs_per_caller");
+            if let Some(most) = at_least_one(role.jobs_per_caller, &place)? {
+                role_jobs_per_caller.insert(name.clone(), most);
+            }
             if !images.is_empty() {
                 role_images.insert(name.clone(), images);
             }
@@ -159,6 +171,7 @@ impl Config {
                 "forbidden_flags": object(reads.forbidden_flags),
             },
             "pod": { "profile": written.pod.profile },
+            "limits": { "jobs_per_caller": jobs_per_caller },
             "roles": roles,
             "site": written.site,
         });
@@ -168,6 +181,8 @@ impl Config {
             role_images,
             read_namespaces: reads.namespaces,
             role_read_namespaces: reads.role_namespaces,
+            jobs_per_caller,
+            role_jobs_per_caller,
             pod_profile: match written.pod.profile {
                 Profile::Restricted => PodProfile::Restricted,
                 Profile::Compat => PodProfile::Compat,
@@ -212,6 +227,14 @@ impl Reads {
                 .map_err(of_data("config.reads.forbidden_flags"))?,
         })
     }
+}
+
+/// A caller that may have no job is the rules' to deny, with a reason.
+fn at_least_one(most: Option<u32>, place: &str) -> Result<Option<u32>, LoadError> {
+    if most == Some(0) {
+        return Err(of_data(place)("it must be at least 1"));
+    }
+    Ok(most)
 }
 
 fn parse_images(written: &[String]) -> Result<Vec<ImageReference>, String> {

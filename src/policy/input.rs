@@ -53,6 +53,7 @@ fn job(plan: &JobPlan) -> Value {
         "env_names": plan.env_names().collect::<Vec<_>>(),
         "files": { "count": plan.files().len(), "bytes": plan.file_bytes() },
         "workdir": plan.workdir(),
+        "artifacts": { "wanted": plan.artifacts().as_str(), "patterns": plan.artifacts().patterns() },
         "timeout_s": seconds(plan.timeout()),
         "resources": {
             "cpu_millis": resources.cpu_limit_millis.unwrap_or(0).max(resources.cpu_request_millis),

@@ -70,6 +70,7 @@ struct RunJobWire {
     limits: LimitsWire,
     timeout_s: Option<Value>,
     workdir: Option<String>,
+    artifacts: Option<Vec<String>>,
 }
 
 #[derive(Deserialize)]
@@ -103,6 +104,7 @@ impl RunJobWire {
             limits: RequestedLimits { cpu: self.limits.cpu, memory: self.limits.memory },
             timeout_s: self.timeout_s.map(|seconds| whole_number(&seconds, "timeout_s")).transpose()?,
             workdir: self.workdir,
+            artifacts: self.artifacts,
         })
     }
 }

@@ -109,6 +109,8 @@ pub struct RunJob {
     pub timeout_s: Option<u64>,
     /// Absolute path of the work directory; absent means `/work`.
     pub workdir: Option<String>,
+    /// Globs of the files that come back; absent means those that are new or changed.
+    pub artifacts: Option<Vec<String>>,
 }
 
 /// One input file.
@@ -185,6 +187,7 @@ impl RunJob {
             "limits": { "cpu": self.limits.cpu, "memory": self.limits.memory },
             "timeout_s": self.timeout_s,
             "workdir": self.workdir,
+            "artifacts": self.artifacts,
         })
     }
 }

@@ -1,39 +1,48 @@
 //! Jobs through the executor's own door: a permit from the policy, a record from the audit log.
 
+mod chaos;
+mod classes;
 mod embedded;
 mod fake;
 mod faults;
+mod slots;
 
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock, Mutex};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use kubepermit::audit::{Audit, AuditOptions, AuditTarget, DecisionSummary, Entry, OpenRecord};
 use kubepermit::caller::Caller;
-use kubepermit::executor::{Cluster, ClusterSource, JobExecutor, JobLimits, JobOutcome, Progress};
+use kubepermit::executor::{Cluster, ClusterSource, JobExecutor, JobLimits, JobOutcome, JobSlot, Progress};
 use kubepermit::ids::DecisionId;
 use kubepermit::plan::{JobSettings, KubectlSettings, PodProfile, Settings, plan};
 use kubepermit::policy::{BundleSource, Overlay, Permit, Policy, Question, Verdict};
 use kubepermit::schema::Catalogue;
 use serde_json::Value;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub const NAMESPACE: &str = "mcp-ephemeral";
 
-/// A permit and the open record that goes with it, for a call of `run_job` with `arguments`.
-pub async fn admitted(arguments: Value) -> (Permit, OpenRecord) {
-    let policy = Policy::load(
-        &BundleSource::BuiltIn,
-        &Overlay {
-            images: Some(vec!["busybox:1.36".to_owned(), "absent:1".to_owned()]),
-            job_namespaces: Some(vec![NAMESPACE.to_owned()]),
-            ..Overlay::default()
-        },
-    )
-    .unwrap();
-    let caller = Caller::at_command_line();
-    let id = DecisionId::mint();
-    let call = Catalogue::load().unwrap().admit(id, "run_job", arguments).unwrap();
+static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(|| Catalogue::load().unwrap());
+
+static POLICY: LazyLock<Policy> = LazyLock::new(|| {
+    let overlay = Overlay {
+        images: Some(vec!["busybox:1.36".to_owned(), "absent:1".to_owned()]),
+        job_namespaces: Some(vec![NAMESPACE.to_owned()]),
+        ..Overlay::default()
+    };
+    Policy::load(&BundleSource::BuiltIn, &overlay).unwrap()
+});
+
+static AUDIT: LazyLock<Audit> = LazyLock::new(|| {
+    let records = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("audit");
+    Audit::start(AuditTarget::Directory(records), AuditOptions::default()).unwrap()
+});
+
+/// What the operator of the tests configured.
+pub fn settings() -> Settings {
     let jobs = JobSettings {
         namespace: NAMESPACE.to_owned(),
         instance: "test".to_owned(),
@@ -49,15 +58,20 @@ pub async fn admitted(arguments: Value) -> (Permit, OpenRecord) {
         cache_dir: "/private/cache".to_owned(),
         request_timeout_s: 20,
     };
-    let settings = Settings { jobs, kubectl };
-    let plan = plan(&call, &settings, &policy.images_for(caller.roles())).unwrap();
-    let verdict = policy.judge(Question { caller: &caller, call: &call, plan, time: Timestamp::now() });
+    Settings { jobs, kubectl }
+}
+
+/// A permit and the open record that goes with it, for a call of `run_job` with `arguments`.
+pub fn admitted(arguments: Value) -> (Permit, OpenRecord) {
+    let caller = Caller::at_command_line();
+    let id = DecisionId::mint();
+    let call = CATALOGUE.admit(id, "run_job", arguments).unwrap();
+    let plan = plan(&call, &settings(), &POLICY.images_for(caller.roles())).unwrap();
+    let verdict = POLICY.judge(Question { caller: &caller, call: &call, plan, time: Timestamp::now() });
     let permit = match verdict {
         Verdict::Allow(permit) => permit,
         Verdict::Deny { decision, .. } => panic!("denied: {decision:?}"),
     };
-    let records = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("audit");
-    let audit = Audit::start(AuditTarget::Directory(records), AuditOptions::default()).unwrap();
     let entry = Entry {
         decision_id: id,
         caller,
@@ -66,7 +80,51 @@ pub async fn admitted(arguments: Value) -> (Permit, OpenRecord) {
         decision: DecisionSummary { allow: true, ..DecisionSummary::default() },
         subject: Value::Null,
     };
-    (permit, audit.admit(entry).await.unwrap())
+    // A disk keeps no virtual time: the record is waited for outside of the test's runtime.
+    let record = std::thread::spawn(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(AUDIT.admit(entry)).unwrap()
+    });
+    (permit, record.join().unwrap())
+}
+
+/// Runs a test in a time of its own, which passes as fast as the work allows: everything happens on one thread, and the
+/// clock moves on by a small step whenever all of it had its turns. (Tokio's own way, to jump when nothing is
+/// ready, jumps past answers that are on their way through a socket.)
+///
+/// The clock stands until the test sets it going.
+pub fn in_virtual_time<T, F: Future<Output = T>>(test: impl FnOnce(Clock) -> F) -> T {
+    const STEP: Duration = Duration::from_millis(20);
+    const TURNS: usize = 16;
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    // Sockets are looked at in every turn.
+    let runtime = runtime.enable_all().event_interval(1).start_paused(true).build().unwrap();
+    let clock = Clock::default();
+    runtime.block_on(async {
+        let goes = clock.clone();
+        tokio::spawn(async move {
+            loop {
+                for _ in 0..TURNS {
+                    tokio::task::yield_now().await;
+                }
+                if goes.0.load(Ordering::Relaxed) {
+                    tokio::time::advance(STEP).await;
+                }
+            }
+        });
+        test(clock).await
+    })
+}
+
+/// The clock of a virtual time.
+#[derive(Clone, Default)]
+pub struct Clock(Arc<AtomicBool>);
+
+impl Clock {
+    /// Sets it going.
+    pub fn start(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// How a job went.
@@ -84,11 +142,28 @@ pub fn executor(kubeconfig: &std::path::Path, limits: JobLimits) -> JobExecutor 
     JobExecutor::new(Arc::new(Cluster::new(source)), limits)
 }
 
+/// A place for a job of `caller`.
+pub async fn place(executor: &JobExecutor, caller: &str) -> JobSlot {
+    executor.slots().enter(caller, None).unwrap().slot(&CancellationToken::new()).await.unwrap()
+}
+
 /// Runs one job to its outcome.
 pub async fn run(executor: &JobExecutor, arguments: Value, cancel: CancellationToken) -> Went {
-    let (permit, record) = admitted(arguments).await;
+    run_for(executor, "local", arguments, cancel).await
+}
+
+/// Runs one job of `caller` to its outcome. The time begins when it has its place.
+pub async fn run_for(
+    executor: &JobExecutor,
+    caller: &str,
+    arguments: Value,
+    cancel: CancellationToken,
+) -> Went {
+    let (permit, record) = admitted(arguments);
     let steps = Mutex::new(Vec::new());
+    let slot = place(executor, caller).await;
     let began = Instant::now();
-    let outcome = executor.run_job(permit, &record, &|step| steps.lock().unwrap().push(step), cancel).await;
+    let tell = |step| steps.lock().unwrap().push(step);
+    let outcome = executor.run_job(permit, &record, slot, &tell, cancel).await;
     Went { outcome, began, took: began.elapsed(), steps: steps.into_inner().unwrap() }
 }

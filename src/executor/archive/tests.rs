@@ -9,7 +9,7 @@ use proptest::prelude::{any, prop, proptest};
 use proptest::prop_assert_eq;
 use tar::{Builder, EntryType, Header};
 
-use super::{Unpacked, pack, unpack};
+use super::{Choice, Unpacked, pack, unpack};
 use crate::plan::PlannedFile;
 
 const MTIME: u64 = 1_767_225_600;
@@ -78,7 +78,7 @@ fn what_the_systems_tar_packs_is_unpacked() {
     for format in ["--format=gnu", "--format=pax"] {
         let output =
             Command::new("tar").args(["-cf", "-", format, "-C"]).arg(dir.path()).arg(".").output().unwrap();
-        let unpacked = unpack(output.stdout.as_slice(), &[], 1000);
+        let unpacked = unpack(output.stdout.as_slice(), &Choice::Changed(Vec::new()), 1000);
         assert_eq!(unpacked.problem, None, "{format}");
         assert_eq!(names(&unpacked), [long.as_str(), "empty", "out.txt"], "{format}");
         assert_eq!(unpacked.artifacts[2].content, "data\n");
@@ -100,7 +100,7 @@ fn only_regular_files_below_the_directory_come_back() {
         ("./pipe", EntryType::Fifo, "", b""),
         ("./dir/./also", EntryType::Regular, "", b"4"),
     ]);
-    let unpacked = unpack(archive.as_slice(), &[], 1000);
+    let unpacked = unpack(archive.as_slice(), &Choice::Changed(Vec::new()), 1000);
     assert_eq!(names(&unpacked), ["dir/also", "ok"]);
     assert_eq!((unpacked.left_out, unpacked.problem), (0, None));
 }
@@ -127,7 +127,7 @@ fn a_file_comes_back_under_each_of_its_names() {
             let mut tar = Command::new("tar");
             let output =
                 tar.args(["-cf", "-", format, sort, "-C"]).arg(dir.path()).arg(".").output().unwrap();
-            let unpacked = unpack(output.stdout.as_slice(), &inputs, 1000);
+            let unpacked = unpack(output.stdout.as_slice(), &Choice::Changed(inputs.to_vec()), 1000);
             assert_eq!(names(&unpacked), ["a", "b", "copy", &long], "{format} {sort}");
             let contents: Vec<_> = unpacked.artifacts.iter().map(|artifact| &artifact.content[..]).collect();
             assert_eq!(contents, [b"hi\n".as_slice(), b"hi\n", b"as it was", b"hi\n"]);
@@ -149,14 +149,14 @@ fn a_hard_link_without_its_file_is_counted() {
         ("to-itself", EntryType::Link, "to-itself", b""),
         ("later", EntryType::Regular, "", b""),
     ]);
-    let unpacked = unpack(archive.as_slice(), &[], 10);
+    let unpacked = unpack(archive.as_slice(), &Choice::Changed(Vec::new()), 10);
     assert_eq!(names(&unpacked), ["later", "ok", "to-ok"], "a second name takes room like a first");
     assert_eq!((unpacked.left_out, unpacked.problem), (6, None));
     // An input that was changed into something too large has lost its old content.
     let inputs = [file("input", 0o644, b"old")];
     let archive =
         foreign(&[("input", EntryType::Regular, "", &[1; 11]), ("copy", EntryType::Link, "input", b"")]);
-    let unpacked = unpack(archive.as_slice(), &inputs, 10);
+    let unpacked = unpack(archive.as_slice(), &Choice::Changed(inputs.to_vec()), 10);
     assert_eq!((names(&unpacked), unpacked.left_out), (vec![], 2));
 }
 
@@ -171,7 +171,7 @@ fn no_two_artifacts_have_one_name() {
     for format in ["--format=gnu", "--format=pax"] {
         let mut tar = Command::new("tar");
         let output = tar.args(["-cf", "-", format, "-C"]).arg(dir.path()).arg(".").output().unwrap();
-        let unpacked = unpack(output.stdout.as_slice(), &[], 1000);
+        let unpacked = unpack(output.stdout.as_slice(), &Choice::Changed(Vec::new()), 1000);
         let found: Vec<_> = unpacked.artifacts.iter().map(|a| (a.name.as_str(), &a.content[..])).collect();
         let expected = [
             (r"b\s", raw[5]),
@@ -196,9 +196,9 @@ fn no_two_artifacts_have_one_name() {
         builder.append(&header, content.as_slice()).unwrap();
     }
     let archive = builder.into_inner().unwrap();
-    let unpacked = unpack(archive.as_slice(), &[], 1000);
+    let unpacked = unpack(archive.as_slice(), &Choice::Changed(Vec::new()), 1000);
     assert_eq!((names(&unpacked), unpacked.left_out), (vec![r"bad\xff"], 2));
-    let unpacked = unpack(&archive[1024..], &[file(r"bad\xff", 0o644, b"byte")], 1000);
+    let unpacked = unpack(&archive[1024..], &Choice::Changed(vec![file(r"bad\xff", 0o644, b"byte")]), 1000);
     assert_eq!((names(&unpacked), unpacked.left_out), (vec![r"bad\xff"], 1));
 }
 
@@ -216,7 +216,7 @@ fn inputs_come_back_only_when_they_changed() {
         file("emptied", 0o644, b""),
         inputs[3].clone(),
     ]);
-    let unpacked = unpack(archive.as_slice(), &inputs, 10);
+    let unpacked = unpack(archive.as_slice(), &Choice::Changed(inputs.to_vec()), 10);
     assert_eq!(names(&unpacked), ["changed", "emptied"]);
     // The unchanged file of 100 bytes is beyond the cap, but it is not missing from the result.
     assert_eq!(unpacked.left_out, 0);
@@ -230,12 +230,12 @@ fn a_file_that_does_not_fit_is_left_out_whole() {
         file("c", 0o644, &[3; 4]),
         file("d", 0o644, b""),
     ]);
-    let unpacked = unpack(archive.as_slice(), &[], 10);
+    let unpacked = unpack(archive.as_slice(), &Choice::Changed(Vec::new()), 10);
     assert_eq!(names(&unpacked), ["a", "c", "d"]);
     assert_eq!(unpacked.left_out, 1);
 
     let many: Vec<_> = (0..1001).map(|n| file(&format!("{n}"), 0o644, b"")).collect();
-    let unpacked = unpack(bytes(&many).as_slice(), &[], 10);
+    let unpacked = unpack(bytes(&many).as_slice(), &Choice::Changed(Vec::new()), 10);
     assert_eq!((unpacked.artifacts.len(), unpacked.left_out), (1000, 1));
 }
 
@@ -244,10 +244,10 @@ fn an_archive_that_breaks_off_says_so() {
     let archive = bytes(&[file("a", 0o644, &[1; 600]), file("b", 0o644, &[2; 600])]);
     // Within a header, within a content.
     for length in [700, 512 + 300, 512 + 1024 + 512 + 10] {
-        let unpacked = unpack(&archive[..length], &[], 10_000);
+        let unpacked = unpack(&archive[..length], &Choice::Changed(Vec::new()), 10_000);
         assert!(unpacked.problem.is_some(), "{length}");
     }
-    let unpacked = unpack(&archive[..512 + 1024 + 512 + 10], &[], 10_000);
+    let unpacked = unpack(&archive[..512 + 1024 + 512 + 10], &Choice::Changed(Vec::new()), 10_000);
     assert_eq!(names(&unpacked), ["a"], "what came whole is kept");
 }
 
@@ -260,7 +260,7 @@ fn a_header_cannot_make_memory_grow() {
         header.set_size(1 << 40);
         header.set_cksum();
         let endless = header.as_bytes().as_slice().chain(io::repeat(b'x').take(1 << 20));
-        let unpacked = unpack(endless, &[], 1 << 30);
+        let unpacked = unpack(endless, &Choice::Changed(Vec::new()), 1 << 30);
         assert!(unpacked.problem.is_some() || unpacked.left_out == 1);
         assert!(unpacked.artifacts.is_empty());
     }
@@ -272,7 +272,7 @@ proptest! {
         contents in prop::collection::btree_map("[a-z]{1,8}(/[a-zé]{1,60}){0,4}x", prop::collection::vec(any::<u8>(), 0..2000), 0..6),
     ) {
         let files: Vec<_> = contents.iter().map(|(name, content)| file(name, 0o644, content)).collect();
-        let unpacked = unpack(bytes(&files).as_slice(), &[], 1 << 20);
+        let unpacked = unpack(bytes(&files).as_slice(), &Choice::Changed(Vec::new()), 1 << 20);
         prop_assert_eq!(unpacked.problem, None);
         let found: Vec<_> = unpacked.artifacts.into_iter().map(|a| (a.name, a.content.to_vec())).collect();
         prop_assert_eq!(found, contents.into_iter().collect::<Vec<_>>());
@@ -280,6 +280,6 @@ proptest! {
 
     #[test]
     fn no_stream_panics(noise in prop::collection::vec(any::<u8>(), 0..3000)) {
-        let _ = unpack(noise.as_slice(), &[], 1000);
+        let _ = unpack(noise.as_slice(), &Choice::Changed(Vec::new()), 1000);
     }
 }

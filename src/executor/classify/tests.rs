@@ -378,7 +378,7 @@ fn every_status_has_its_class() {
             }
             Phase::AwaitingFiles => Expected::AwaitingFiles,
             Phase::Running => Expected::Running,
-            Phase::Ended(Ended { status, reason, exit_code, message }) => {
+            Phase::Ended(Ended { status, reason, exit_code, message, .. }) => {
                 assert!(reason.is_none() || !message.is_empty(), "{name}: a reason without a message");
                 Expected::Ended(status, reason, exit_code)
             }

@@ -104,6 +104,7 @@ fn every_fault_of_a_call_is_named_at_once() {
         limits: RequestedLimits { cpu: Some("1K".to_owned()), memory: Some("0".to_owned()) },
         timeout_s: Some(u64::MAX),
         workdir: Some("/".to_owned()),
+        artifacts: Some(vec!["out".to_owned(), "../out".to_owned()]),
     };
     let reasons = refused(&job);
     let named: Vec<(&str, &str)> =
@@ -117,6 +118,7 @@ fn every_fault_of_a_call_is_named_at_once() {
             ("files.path", "/files/0/path"),
             ("files.mode", "/files/0/mode"),
             ("workdir.invalid", "/workdir"),
+            ("artifacts.pattern", "/artifacts/1"),
             ("timeout.invalid", "/timeout_s"),
             ("limits.invalid", "/limits/cpu"),
             ("limits.invalid", "/limits/memory"),

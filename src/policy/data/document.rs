@@ -1,4 +1,4 @@
-//! `data.yaml` as it is written. Unknown keys are errors; every key is needed, except `roles` and `site`.
+//! `data.yaml` as it is written. Unknown keys are errors; every key is needed, except `limits`, `roles` and `site`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,6 +26,8 @@ pub(super) struct Config {
     pub(super) env: Env,
     pub(super) reads: Reads,
     pub(super) pod: Pod,
+    #[serde(default)]
+    pub(super) limits: Limits,
     #[serde(default)]
     pub(super) roles: BTreeMap<String, Role>,
     #[serde(default)]
@@ -73,6 +75,12 @@ pub(super) struct Reads {
     pub(super) forbidden_flags: Vec<String>,
 }
 
+#[derive(DeriveDeserialize, Default)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Limits {
+    pub(super) jobs_per_caller: Option<u32>,
+}
+
 #[derive(DeriveDeserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Pod {
@@ -93,6 +101,7 @@ pub(super) struct Role {
     pub(super) images: Vec<String>,
     #[serde(default)]
     pub(super) read_namespaces: Vec<String>,
+    pub(super) jobs_per_caller: Option<u32>,
 }
 
 /// A Kubernetes quantity as text. A number without quotes is taken as Kubernetes takes it.

@@ -41,6 +41,7 @@ fn the_shipped_ceilings_are_those_of_the_design() {
             "forbidden_flags": forbidden,
         },
         "pod": { "profile": "restricted" },
+        "limits": { "jobs_per_caller": null },
         "roles": {},
         "site": {},
     });
@@ -213,6 +214,17 @@ fn a_mistake_is_refused_and_named() {
             "roles: {a: {images: []}, a: {images: [evil]}}",
             "config.roles: key `a` is written twice",
         ),
+        (
+            "  limits: {}",
+            "  limits: {jobs_per_caller: 0}",
+            "config.limits.jobs_per_caller: it must be at least 1",
+        ),
+        ("  limits: {}", "  limits: {jobs_per_caller: many}", "config.limits.jobs_per_caller"),
+        (
+            "roles: {}",
+            "roles: {a: {jobs_per_caller: 0}}",
+            "config.roles.a.jobs_per_caller: it must be at least 1",
+        ),
         ("site: {}", "site: {a: {b: [{c: 1, c: 2}]}}", "config.site.a.b[0]: key `c` is written twice"),
         ("site: {}", "site: {a: !secret x}", "YAML tag"),
         ("config:", "kubepermit: {decision: {allow: true}}\nconfig:", "`kubepermit`"),
@@ -226,6 +238,21 @@ fn a_mistake_is_refused_and_named() {
         assert!(error.to_string().contains(says), "{to}: {error}");
     }
     assert!(parse("", &Overlay::default()).is_err());
+}
+
+#[test]
+fn the_number_of_jobs_is_optional_and_a_role_may_raise_it() {
+    let text = edited("  limits: {}", "  limits: {jobs_per_caller: 2}").replacen(
+        "roles: {}",
+        "roles: {builder: {jobs_per_caller: 8}, reader: {}}",
+        1,
+    );
+    let config = parse(&text, &Overlay::default()).unwrap();
+    assert_eq!(config.document["limits"], json!({ "jobs_per_caller": 2 }));
+    assert_eq!(config.document["roles"]["builder"]["jobs_per_caller"], json!(8));
+    assert_eq!(config.document["roles"]["reader"]["jobs_per_caller"], Value::Null);
+    let without = parse(&edited("  limits: {}\n", ""), &Overlay::default()).unwrap();
+    assert_eq!(without.document["limits"], json!({ "jobs_per_caller": null }));
 }
 
 #[test]

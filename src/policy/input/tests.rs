@@ -58,6 +58,7 @@ fn a_call_becomes_facts() {
         "env": { "TOKEN": "hunter2", "MODE": "x" },
         "limits": { "cpu": "2500m", "memory": "256Mi" },
         "timeout_s": 30,
+        "artifacts": ["out/*.json"],
     });
     let input = of(&Caller::over_stdio(Some("inspector".to_owned())), arguments);
     valid(&validator(INPUT), &input);
@@ -86,6 +87,7 @@ fn a_call_becomes_facts() {
     assert_eq!(job["env_names"], json!(["MODE", "TOKEN"]));
     assert_eq!(job["files"], json!({ "count": 2, "bytes": 10 }));
     assert_eq!(job["workdir"], "/work");
+    assert_eq!(job["artifacts"], json!({ "wanted": "matching", "patterns": ["out/*.json"] }));
     assert_eq!(job["timeout_s"], 30);
     // requests.cpu is the lower of default and limit; a memory limit sets the request in both directions.
     assert_eq!(

@@ -28,7 +28,7 @@ fn hostile() -> Vec<(&'static str, String)> {
 }
 
 /// Fields whose content is the caller's own and reaches no argv of kubectl: tool, field, what it may hold, why.
-const LEGITIMATE: [(&str, &str, &[&str], &str); 4] = [
+const LEGITIMATE: [(&str, &str, &[&str], &str); 5] = [
     (
         "run_job",
         "/command/0",
@@ -79,6 +79,20 @@ const LEGITIMATE: [(&str, &str, &[&str], &str); 4] = [
     ),
     (
         "run_job",
+        "/artifacts/0",
+        &[
+            "a short flag",
+            "a cluster of short flags",
+            "an output format",
+            "standard input",
+            "the end of flags",
+            "a second command",
+            "a substitution",
+        ],
+        "a glob that the gateway itself matches with names; it reaches no program",
+    ),
+    (
+        "run_job",
         "/files/0/content_b64",
         &["a mebibyte"],
         "a file's content; the policy has a ceiling for all of them together",
@@ -91,6 +105,7 @@ fn whole_call(tool: &str) -> Value {
         "run_job" => json!({
             "image": "busybox:1.36", "command": ["true"], "env": { "A": "b" }, "timeout_s": 1, "workdir": "/work",
             "files": [{ "path": "a", "content_b64": "", "mode": "0644" }], "limits": { "cpu": "1", "memory": "1Gi" },
+            "artifacts": ["out"],
         }),
         "list_pods" => {
             json!({ "namespace": "dev", "selector": "a=b", "field_selector": "status.phase=Running" })

@@ -1,7 +1,7 @@
 //! Jobs on the embedded cluster: real processes, real exec, nothing scripted.
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,11 +13,12 @@ use kube::{Api, Client, Config, ResourceExt as _};
 use kubepermit::embedded::{Embedded, EmbeddedOptions};
 use kubepermit::executor::{JobExecutor, JobLimits, JobOutcome, Reason, Status};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{NAMESPACE, Went, executor, run};
 
-async fn cluster() -> Embedded {
+pub(super) async fn cluster() -> Embedded {
     Embedded::start(EmbeddedOptions {
         namespaces: vec![NAMESPACE.to_owned()],
         launcher: PathBuf::from(env!("CARGO_BIN_EXE_kubepermit")),
@@ -27,7 +28,7 @@ async fn cluster() -> Embedded {
     .unwrap()
 }
 
-async fn client(cluster: &Embedded) -> Client {
+pub(super) async fn client(cluster: &Embedded) -> Client {
     let kubeconfig = Kubeconfig::read_from(cluster.kubeconfig()).unwrap();
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
     Client::try_from(config).unwrap()
@@ -121,6 +122,37 @@ async fn input_files_are_in_place_and_come_back_only_when_changed() {
         "{outcome:?}"
     );
     assert_eq!(files(outcome), [("changed", &b"one\nmore\n"[..]), ("kept", &binary)]);
+    assert_clean(&cluster).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_that_are_asked_for_come_back_and_no_others() {
+    let cluster = cluster().await;
+    let executor = on(&cluster);
+    let mut call = shell(
+        "mkdir -p out/deep; echo 1 > out/a.json; echo 2 > out/deep/b.json; echo 3 > c.json; ln -s /etc/passwd out/p.json",
+    );
+    call["files"] = json!([{ "path": "in.json", "content_b64": STANDARD.encode("same\n") }]);
+    call["artifacts"] = json!(["out/*.json", "in.json", "absent"]);
+    let went = go(&executor, call.clone()).await;
+    let outcome = &went.outcome;
+    assert_eq!((outcome.status, outcome.message.as_str()), (Status::Succeeded, ""), "{outcome:?}");
+    // The input is unchanged, and comes back since it was asked for.
+    assert_eq!(files(outcome), [("in.json", &b"same\n"[..]), ("out/a.json", b"1\n")]);
+
+    call["artifacts"] = json!([]);
+    let went = go(&executor, call).await;
+    let outcome = &went.outcome;
+    assert_eq!((outcome.status, outcome.message.as_str()), (Status::Succeeded, ""), "{outcome:?}");
+    assert!(outcome.artifacts.is_empty() && !outcome.truncated.artifacts && outcome.problems.is_empty());
+
+    // Nothing is waited for that is not there: a time-out is as quick.
+    let mut late = shell("echo begun; echo x > x; sleep 60");
+    late["timeout_s"] = json!(1);
+    late["artifacts"] = json!([]);
+    let went = go(&executor, late).await;
+    assert_eq!((went.outcome.status, went.outcome.output.as_str()), (Status::Timeout, "begun\n"));
+    assert!(went.outcome.artifacts.is_empty() && !went.outcome.truncated.artifacts, "{:?}", went.outcome);
     assert_clean(&cluster).await;
 }
 

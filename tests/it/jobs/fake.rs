@@ -32,6 +32,8 @@ pub enum Act {
     /// The pod's status becomes this.
     Status(Value),
     DeletePod,
+    /// For so many milliseconds every request is answered with 503, and watches end.
+    Away(u64),
     /// An event on the Job.
     Event(&'static str),
 }
@@ -106,6 +108,7 @@ struct Play {
     requests: Vec<String>,
     agents: BTreeSet<Option<String>>,
     deletions: Vec<Value>,
+    away: bool,
     input: Vec<u8>,
 }
 
@@ -191,6 +194,11 @@ impl Fake {
                             play.tell("DELETED", pod);
                         }
                     }),
+                    Act::Away(milliseconds) => {
+                        fake.with(|play| play.away = true);
+                        sleep(Duration::from_millis(milliseconds)).await;
+                        fake.with(|play| play.away = false);
+                    }
                     Act::Event(message) => fake.with(|play| {
                         play.events.push(json!({
                             "metadata": { "name": "event", "namespace": super::NAMESPACE },
@@ -247,6 +255,9 @@ async fn serve(State(fake): State<Fake>, request: Request) -> Response {
         play.requests.push(format!("{method} {path}"));
         play.agents.insert(agent.map(|agent| agent.to_str().unwrap_or_default().to_owned()));
     });
+    if fake.with(|play| play.away) {
+        return failure(503, "the server is away");
+    }
     let jobs = format!("/apis/batch/v1/namespaces/{}/jobs", super::NAMESPACE);
     let pods = format!("/api/v1/namespaces/{}/pods", super::NAMESPACE);
     let events = format!("/api/v1/namespaces/{}/events", super::NAMESPACE);
@@ -378,6 +389,9 @@ async fn watch(fake: &Fake, from: u64) -> Response {
             loop {
                 let next = {
                     let play = fake.play.lock().unwrap();
+                    if play.away {
+                        return None;
+                    }
                     play.history.iter().find(|(version, ..)| *version > seen).cloned()
                 };
                 if let Some((version, kind, object)) = next

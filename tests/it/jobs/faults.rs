@@ -1,23 +1,24 @@
 //! What a cluster may do wrong, one test for each, against the scripted API server.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kubepermit::executor::{Graces, JobLimits, Progress, Reason, Status};
 use kubepermit::plan::Budgets;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::fake::{Act, Exec, Fake, Fault, JOB_UID, Script};
-use super::{Went, admitted, executor, run};
+use super::{Went, admitted, executor, place, run};
 
-fn container(name: &str, state: Value) -> Value {
+pub(super) fn container(name: &str, state: Value) -> Value {
     json!({ "name": name, "image": "", "imageID": "sha256:abc", "ready": true, "restartCount": 0, "state": state })
 }
 
-fn status(main: Value) -> Act {
+pub(super) fn status(main: Value) -> Act {
     Act::Status(json!({
         "phase": "Running",
         "conditions": [{ "type": "PodScheduled", "status": "True" }],
@@ -25,21 +26,21 @@ fn status(main: Value) -> Act {
     }))
 }
 
-fn waiting(reason: &str, message: &str) -> Act {
+pub(super) fn waiting(reason: &str, message: &str) -> Act {
     status(json!({ "waiting": { "reason": reason, "message": message } }))
 }
 
-fn running() -> Act {
+pub(super) fn running() -> Act {
     status(json!({ "running": {} }))
 }
 
-fn ended(code: i32) -> Act {
+pub(super) fn ended(code: i32) -> Act {
     status(
         json!({ "terminated": { "exitCode": code, "reason": if code == 0 { "Completed" } else { "Error" } } }),
     )
 }
 
-fn awaiting_files() -> Act {
+pub(super) fn awaiting_files() -> Act {
     Act::Status(json!({
         "phase": "Pending",
         "conditions": [{ "type": "PodScheduled", "status": "True" }],
@@ -49,7 +50,7 @@ fn awaiting_files() -> Act {
 }
 
 /// A work directory with one file, as the helper's tar sends it.
-fn archive(name: &str, content: &[u8]) -> Vec<u8> {
+pub(super) fn archive(name: &str, content: &[u8]) -> Vec<u8> {
     let mut builder = tar::Builder::new(Vec::new());
     let mut header = tar::Header::new_gnu();
     header.set_size(content.len() as u64);
@@ -59,7 +60,7 @@ fn archive(name: &str, content: &[u8]) -> Vec<u8> {
 }
 
 /// A command that runs for a moment, writes a line and a file, and exits 0.
-fn plain() -> Script {
+pub(super) fn plain() -> Script {
     Script {
         acts: vec![waiting("ContainerCreating", ""), Act::Wait(20), running(), Act::Wait(50), ended(0)],
         log: b"hello\n".to_vec(),
@@ -79,7 +80,7 @@ fn limits() -> JobLimits {
     }
 }
 
-fn call() -> Value {
+pub(super) fn call() -> Value {
     json!({ "image": "busybox", "command": ["true"], "timeout_s": 30 })
 }
 
@@ -123,7 +124,7 @@ fn assert_error(went: &Went, reason: Reason, message: &str) {
 async fn until_deleted(fake: &Fake) {
     let began = Instant::now();
     while fake.job_exists() {
-        assert!(began.elapsed() < Duration::from_secs(10), "the Job was left behind");
+        assert!(began.elapsed() < Duration::from_secs(20), "the Job was left behind");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
@@ -204,7 +205,9 @@ async fn a_server_that_is_unwell_at_first_gets_the_job_once() {
 async fn a_creation_without_an_answer_is_recognised_by_its_label() {
     let (fake, went) = play(Script { create: [Fault::Silence].into(), ..plain() }).await;
     assert_whole(&went);
-    assert!(!fake.job_exists());
+    // Its name stays taken until no creation can be under way any more.
+    assert!(fake.job_exists());
+    until_deleted(&fake).await;
 }
 
 #[tokio::test]
@@ -380,7 +383,7 @@ async fn long_output_keeps_its_end() {
     assert_eq!(outcome.omitted_bytes as usize + outcome.output.len(), log.len());
 }
 
-fn with_files() -> Value {
+pub(super) fn with_files() -> Value {
     json!({
         "image": "busybox", "command": ["true"], "timeout_s": 30,
         "files": [{ "path": "in/a.txt", "content_b64": STANDARD.encode("input"), "mode": "0755" }],
@@ -496,10 +499,13 @@ async fn a_cancelled_creation_leaves_nothing_behind() {
 async fn an_abandoned_future_leaves_nothing_behind() {
     let fake = Fake::start(Script { acts: vec![running()], ..plain() }).await;
     let executor = Arc::new(executor(fake.kubeconfig(), limits()));
-    let (permit, record) = admitted(call()).await;
+    let (permit, record) = admitted(call());
     let task = tokio::spawn({
         let executor = Arc::clone(&executor);
-        async move { executor.run_job(permit, &record, &|_| {}, CancellationToken::new()).await }
+        async move {
+            let slot = place(&executor, "local").await;
+            executor.run_job(permit, &record, slot, &|_| {}, CancellationToken::new()).await
+        }
     });
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert!(fake.job_exists());
@@ -511,12 +517,13 @@ async fn an_abandoned_future_leaves_nothing_behind() {
 async fn a_panic_leaves_nothing_behind() {
     let fake = Fake::start(Script { acts: vec![running()], ..plain() }).await;
     let executor = Arc::new(executor(fake.kubeconfig(), limits()));
-    let (permit, record) = admitted(call()).await;
+    let (permit, record) = admitted(call());
     let task = tokio::spawn({
         let executor = Arc::clone(&executor);
         async move {
             let fails = |step| assert_ne!(step, Progress::Running, "a fault of the caller's");
-            executor.run_job(permit, &record, &fails, CancellationToken::new()).await
+            let slot = place(&executor, "local").await;
+            executor.run_job(permit, &record, slot, &fails, CancellationToken::new()).await
         }
     });
     assert!(task.await.unwrap_err().is_panic());
@@ -538,11 +545,11 @@ async fn a_deletion_that_fails_is_repeated_in_the_background() {
 #[tokio::test]
 async fn a_record_of_another_call_runs_nothing() {
     let fake = Fake::start(plain()).await;
-    let (permit, _record) = admitted(call()).await;
-    let (_permit, other) = admitted(call()).await;
-    let outcome = executor(fake.kubeconfig(), limits())
-        .run_job(permit, &other, &|_| {}, CancellationToken::new())
-        .await;
+    let (permit, _record) = admitted(call());
+    let (_permit, other) = admitted(call());
+    let executor = executor(fake.kubeconfig(), limits());
+    let slot = place(&executor, "local").await;
+    let outcome = executor.run_job(permit, &other, slot, &|_| {}, CancellationToken::new()).await;
     assert_eq!((outcome.status, outcome.reason), (Status::Error, Some(Reason::AdmissionDenied)));
     assert!(fake.requests().is_empty());
 }
@@ -559,7 +566,7 @@ async fn no_cluster_is_an_outcome_that_says_what_to_do() {
 #[tokio::test]
 async fn the_job_is_sent_as_it_was_judged() {
     let fake = Fake::start(Script { acts: vec![running()], ..plain() }).await;
-    let (permit, record) = admitted(call()).await;
+    let (permit, record) = admitted(call());
     let kubepermit::plan::Plan::Job(plan) = permit.plan() else { panic!("a read") };
     let mut judged = serde_json::to_value(plan.manifest()).unwrap();
     let executor = executor(fake.kubeconfig(), limits());
@@ -572,7 +579,8 @@ async fn the_job_is_sent_as_it_was_judged() {
         cancel.cancel();
         sent
     };
-    let (_, sent) = tokio::join!(executor.run_job(permit, &record, &|_| {}, cancel.clone()), look);
+    let slot = place(&executor, "local").await;
+    let (_, sent) = tokio::join!(executor.run_job(permit, &record, slot, &|_| {}, cancel.clone()), look);
     judged["metadata"]["uid"] = json!(JOB_UID);
     assert_eq!(sent, judged);
 }

@@ -44,8 +44,9 @@ fn any_call() -> impl Strategy<Value = RunJob> {
             Just("/tmp/below".to_owned()),
             Just("/work/".to_owned()),
         ]),
+        prop::option::of(prop::collection::vec("[a-z*]{1,4}", 0..2)),
     )
-        .prop_map(|(image, command, files, env, limits, timeout_s, workdir)| RunJob {
+        .prop_map(|(image, command, files, env, limits, timeout_s, workdir, artifacts)| RunJob {
             image,
             command,
             files,
@@ -53,6 +54,7 @@ fn any_call() -> impl Strategy<Value = RunJob> {
             limits,
             timeout_s,
             workdir,
+            artifacts,
         })
 }
 
@@ -168,7 +170,8 @@ proptest! {
         };
         let manifest = json_of(&plan);
         let pod = &manifest["spec"]["template"]["spec"];
-        prop_assert_eq!(names(&pod["containers"]), [MAIN, HELPER]);
+        let none_wanted = job.artifacts.as_ref().is_some_and(Vec::is_empty);
+        prop_assert_eq!(names(&pod["containers"]), if none_wanted { vec![MAIN] } else { vec![MAIN, HELPER] });
         prop_assert_eq!(names(&pod["initContainers"]), if job.files.is_empty() { vec![] } else { vec![INJECT] });
         let main = &pod["containers"][0];
         let fields: BTreeSet<&str> = main.as_object().unwrap().keys().map(String::as_str).collect();
