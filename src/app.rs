@@ -45,6 +45,7 @@ impl App {
         let audit = start_audit(&config)?;
         let mut notices = vec![format!("audit records go to {}", audit.location())];
         notices.extend(embedded.as_ref().map(Embedded::notice));
+        notices.extend(config.notices.iter().cloned());
         notices.extend(cluster_notice(&config));
         if policy.images_for(&[]).listing().is_empty() {
             notices.push(

@@ -1,6 +1,7 @@
 //! `ToolCall` to [`Plan`]: what will run, complete and exact. Pure: no I/O, no async, no clock.
 
 mod budgets;
+pub mod checks;
 mod image;
 mod job;
 mod kubectl;
