@@ -67,6 +67,8 @@ pub struct Typed {
     pub embedded: bool,
     /// `--embedded-unconfined`
     pub embedded_unconfined: bool,
+    /// `--embedded-secrets`
+    pub embedded_secrets: Option<PathBuf>,
     /// `--audit-commands`
     pub audit_commands: bool,
 }
@@ -82,6 +84,8 @@ impl fmt::Debug for Typed {
 pub struct Config {
     /// Which cluster.
     pub cluster: ClusterChoice,
+    /// Where the embedded cluster's Secrets are.
+    pub embedded_secrets: Option<PathBuf>,
     /// A kubeconfig for jobs was named, also where another cluster is used.
     pub kubeconfig_is_set: bool,
     /// Hosts that are reached without the proxy that `HTTPS_PROXY` names.
@@ -215,6 +219,7 @@ impl Config {
         }
         let reads = ReadConfig::read(&mut reader, kubeconfig.as_deref(), context.clone(), environment);
         let config = Self {
+            embedded_secrets: typed.embedded_secrets.clone(),
             kubeconfig_is_set: kubeconfig.is_some(),
             no_proxy: environment.no_proxy.clone().unwrap_or_default(),
             in_a_pod: environment.service.is_some(),

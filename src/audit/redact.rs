@@ -19,7 +19,8 @@ use crate::refusal::{Reason, Stage};
 
 /// The names that the tools' input schemas give to properties: all that a recorded `field` may be made of, with
 /// indices. A test compares them with the schemas.
-const PROPERTIES: [&str; 24] = [
+const PROPERTIES: [&str; 28] = [
+    "clone",
     "command",
     "container",
     "content_b64",
@@ -38,8 +39,11 @@ const PROPERTIES: [&str; 24] = [
     "namespace",
     "path",
     "previous",
+    "ref",
+    "repo_url",
     "selector",
     "since_seconds",
+    "subdir",
     "tail_lines",
     "timeout_s",
     "warnings_only",

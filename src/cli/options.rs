@@ -21,6 +21,9 @@ pub struct GatewayOptions {
     /// The same, also where this machine cannot confine the commands.
     #[arg(long)]
     embedded_unconfined: bool,
+    /// Folder with the Secrets of --embedded: a folder in it is a Secret, a file in that a key.
+    #[arg(long, value_name = "DIR", requires = "embedded")]
+    embedded_secrets: Option<PathBuf>,
     /// Path of the kubeconfig; without it, the service account of the pod that this runs in.
     #[arg(long, env = "MCP_K8S_KUBECONFIG", value_name = "FILE")]
     kubeconfig: Option<String>,
@@ -162,6 +165,7 @@ impl GatewayOptions {
         let Self {
             embedded,
             embedded_unconfined,
+            embedded_secrets,
             kubeconfig,
             context,
             read_kubeconfig,
@@ -233,6 +237,7 @@ impl GatewayOptions {
             file: config.filter(|path| !path.is_empty()).map(PathBuf::from),
             embedded,
             embedded_unconfined,
+            embedded_secrets,
             audit_commands,
         }
     }

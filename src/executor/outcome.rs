@@ -73,6 +73,8 @@ pub enum Reason {
     KilledByKubelet,
     /// Somebody else deleted it.
     DeletedExternally,
+    /// The repository could not be cloned.
+    CloneFailed,
     /// The input files could not be placed.
     InjectFailed,
     /// The API server could not be reached or answered in error.
@@ -113,6 +115,7 @@ impl Reason {
             Self::Drained => "drained",
             Self::KilledByKubelet => "killed_by_kubelet",
             Self::DeletedExternally => "deleted_externally",
+            Self::CloneFailed => "clone_failed",
             Self::InjectFailed => "inject_failed",
             Self::ApiserverUnavailable => "apiserver_unavailable",
             Self::Cancelled => "cancelled",

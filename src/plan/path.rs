@@ -133,7 +133,7 @@ fn is_below(path: &str, tree: &str) -> bool {
     path.strip_prefix(tree).is_some_and(|rest| rest.starts_with('/'))
 }
 
-fn relative(path: &str) -> Result<(), &'static str> {
+pub(in crate::plan) fn relative(path: &str) -> Result<(), &'static str> {
     if path.is_empty() {
         return Err("is empty");
     }
@@ -195,7 +195,7 @@ fn components(path: &str) -> Result<(), &'static str> {
 
 /// Controls, and the marks that make a line read in another order or break it: a record must show a name as
 /// it is.
-fn is_unprintable(c: char) -> bool {
+pub(in crate::plan) fn is_unprintable(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::ids::DecisionId;
 use crate::refusal::Reason;
-use crate::schema::call::{Arguments, InputFile, RequestedLimits, RunJob, ToolCall};
+use crate::schema::call::{Arguments, CloneRequest, InputFile, RequestedLimits, RunJob, ToolCall};
 
 const RUN_JOB: &str = "run_job";
 const LIST_PODS: &str = "list_pods";
@@ -70,6 +70,7 @@ struct RunJobWire {
     limits: LimitsWire,
     timeout_s: Option<Value>,
     workdir: Option<String>,
+    clone: Option<CloneRequest>,
 }
 
 #[derive(Deserialize)]
@@ -103,6 +104,7 @@ impl RunJobWire {
             limits: RequestedLimits { cpu: self.limits.cpu, memory: self.limits.memory },
             timeout_s: self.timeout_s.map(|seconds| whole_number(&seconds, "timeout_s")).transpose()?,
             workdir: self.workdir,
+            clone: self.clone,
         })
     }
 }

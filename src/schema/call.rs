@@ -109,6 +109,21 @@ pub struct RunJob {
     pub timeout_s: Option<u64>,
     /// Absolute path of the work directory; absent means `/work`.
     pub workdir: Option<String>,
+    /// A repository to clone into the work directory first.
+    pub clone: Option<CloneRequest>,
+}
+
+/// `clone`, syntactically valid and not yet interpreted.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CloneRequest {
+    /// The repository's https URL.
+    pub repo_url: String,
+    /// A branch, a tag or a commit's id.
+    #[serde(rename = "ref")]
+    pub reference: String,
+    /// Where to, relative to the work directory; absent means `repo`.
+    pub subdir: Option<String>,
 }
 
 /// One input file.
@@ -185,7 +200,17 @@ impl RunJob {
             "limits": { "cpu": self.limits.cpu, "memory": self.limits.memory },
             "timeout_s": self.timeout_s,
             "workdir": self.workdir,
+            "clone": self.clone.as_ref().map(CloneRequest::redacted),
         })
+    }
+}
+
+impl CloneRequest {
+    /// A URL that holds a credential is refused by the plan, and must not be in the refusal's record.
+    fn redacted(&self) -> Value {
+        let may_hold_one = self.repo_url.contains(['@', '?', '#', '%']);
+        let url = if may_hold_one { json!({ "len": self.repo_url.len() }) } else { json!(self.repo_url) };
+        json!({ "repo_url": url, "ref": self.reference, "subdir": self.subdir })
     }
 }
 

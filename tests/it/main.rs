@@ -9,6 +9,7 @@
 )]
 
 mod cli;
+mod clone;
 mod confined;
 mod embedded;
 mod fail_closed;
