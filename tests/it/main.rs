@@ -19,3 +19,4 @@ mod reads;
 mod sandbox;
 mod session;
 mod stdio;
+mod variables;

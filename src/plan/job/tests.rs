@@ -1,6 +1,7 @@
 //! Whole plans: amounts, redaction, refusals, and the properties of every manifest that can come out.
 
 mod every_manifest;
+mod extras;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
