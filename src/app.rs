@@ -1,6 +1,7 @@
 //! Joins configuration to stages: the composition root. The only file that knows the embedded cluster.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,13 +9,13 @@ use anyhow::Context;
 
 use crate::audit::{Audit, AuditOptions, AuditTarget};
 use crate::config::{self, AuditChoice, ClusterChoice, Config, ReadCluster};
-use crate::embedded::{Embedded, EmbeddedOptions};
+use crate::embedded::{Embedded, EmbeddedExtras, EmbeddedOptions};
 use crate::executor::{
-    Access, Cluster, ClusterSource, Executor, JobExecutor, JobLimits, KubectlExecutor, PrivateHome,
+    Access, Claim, Cluster, ClusterSource, Executor, JobExecutor, JobLimits, KubectlExecutor, PrivateHome,
     ReadLimits, ReadSource, ReadTools,
 };
 use crate::pipeline::{Gateway, Judge};
-use crate::plan::{JobSettings, KubectlSettings, Settings};
+use crate::plan::{CacheVolume, ImageReference, JobExtras, JobSettings, KubectlSettings, Settings};
 use crate::policy::{BundleSource, Overlay, Policy};
 use crate::schema::Catalogue;
 
@@ -45,6 +46,7 @@ impl App {
         let audit = start_audit(&config)?;
         let mut notices = vec![format!("audit records go to {}", audit.location())];
         notices.extend(embedded.as_ref().map(Embedded::notice));
+        notices.extend(config.notices.iter().cloned());
         notices.extend(cluster_notice(&config));
         if policy.images_for(&[]).listing().is_empty() {
             notices.push(
@@ -61,7 +63,19 @@ impl App {
         }
         let cluster =
             Arc::new(Cluster::new(source(&config, embedded.as_ref())).with_no_proxy(&config.no_proxy));
-        let limits = JobLimits::new(config.max_output_bytes, config.max_artifact_bytes);
+        match check_cache(&config, &cluster).await {
+            Ok(notice) => notices.extend(notice),
+            Err(error) => {
+                if let Some(embedded) = embedded {
+                    embedded.stop().await;
+                }
+                return Err(error);
+            }
+        }
+        let limits = JobLimits {
+            at_once: config.max_concurrent,
+            ..JobLimits::new(config.max_output_bytes, config.max_artifact_bytes)
+        };
         let tools = read_tools(&config, embedded.as_ref())?;
         notices.extend(read_notices(&tools));
         let settings =
@@ -133,8 +147,51 @@ fn cluster_notice(config: &Config) -> Option<String> {
 async fn start_embedded(config: &Config) -> anyhow::Result<Option<Embedded>> {
     let ClusterChoice::Embedded { unconfined } = config.cluster else { return Ok(None) };
     let launcher = config::program().context("this program cannot find itself, which --embedded needs")?;
-    let options = EmbeddedOptions { namespaces: vec![config.namespace.clone()], launcher, unconfined };
+    let extras = EmbeddedExtras {
+        secrets: config.embedded_secrets.as_deref().map(secrets).transpose()?.unwrap_or_default(),
+        claims: config.cache.iter().map(|cache| cache.claim.clone()).collect(),
+        // Whoever set both wants to clone, and nothing can be cloned without.
+        network_image: config
+            .clone
+            .secret
+            .as_ref()
+            .and(config.clone.image.as_ref())
+            .and_then(|image| Some(image.parse::<ImageReference>().ok()?.key())),
+    };
+    let options =
+        EmbeddedOptions { namespaces: vec![config.namespace.clone()], launcher, unconfined, extras };
     Ok(Some(Embedded::start(options).await.context("the embedded cluster cannot start")?))
+}
+
+/// The folders in `folder`, each a Secret.
+fn secrets(folder: &Path) -> anyhow::Result<BTreeMap<String, PathBuf>> {
+    let unreadable = || format!("the Secrets in `{}` cannot be read (--embedded-secrets)", folder.display());
+    let mut secrets = BTreeMap::new();
+    for entry in std::fs::read_dir(folder).with_context(unreadable)? {
+        let path = entry.with_context(unreadable)?.path();
+        if let Some(name) = path.file_name().and_then(|name| name.to_str()).filter(|_| path.is_dir()) {
+            secrets.insert(name.to_owned(), path.clone());
+        }
+    }
+    Ok(secrets)
+}
+
+/// A cache that is not there would keep every job waiting for its volume.
+async fn check_cache(config: &Config, cluster: &Cluster) -> anyhow::Result<Option<String>> {
+    let Some(cache) = &config.cache else { return Ok(None) };
+    match cluster.claim(&config.namespace, &cache.claim).await {
+        Claim::Present => Ok(None),
+        Claim::Missing => anyhow::bail!(
+            "there is no PersistentVolumeClaim `{}` in namespace `{}` (MCP_K8S_CACHE_PVC, --cache-pvc); make it, or \
+             leave both cache settings out",
+            cache.claim,
+            config.namespace
+        ),
+        Claim::Unknown(why) => Ok(Some(format!(
+            "whether the cache's PersistentVolumeClaim `{}` is there could not be found out: {why}",
+            cache.claim
+        ))),
+    }
 }
 
 fn load_policy(config: &Config) -> anyhow::Result<Policy> {
@@ -150,6 +207,7 @@ fn load_policy(config: &Config) -> anyhow::Result<Policy> {
         job_namespaces: config.namespace_is_set.then(|| vec![config.namespace.clone()]),
         max_timeout_s: Some(config.max_timeout_s),
         read_namespaces: config.reads.allow_namespaces.clone(),
+        clone_hosts: config.clone.hosts.clone(),
         extra_read_namespaces: if trying_out {
             vec![config.namespace.clone(), "default".to_owned()]
         } else {
@@ -200,6 +258,15 @@ fn job_settings(config: &Config, policy: &Policy) -> JobSettings {
         helper_image: config.sidecar_image.clone(),
         user: POD_USER,
         profile: policy.pod_profile(),
+        extras: JobExtras {
+            clone_image: config.clone.image.clone(),
+            clone_secret: config.clone.secret.clone(),
+            cache: config.cache.as_ref().map(|cache| CacheVolume {
+                claim: cache.claim.clone(),
+                mount_path: cache.mount_path.clone(),
+            }),
+            env: config.job_extra_env.clone(),
+        },
     }
 }
 

@@ -13,11 +13,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 mod file;
+mod jobs;
 mod reader;
 mod reads;
+mod secret;
 mod setting;
 
+pub use jobs::{CacheConfig, CloneConfig};
 pub use reads::{ReadCluster, ReadConfig};
+pub use secret::Secret;
 pub use setting::Setting;
 
 use reader::Reader;
@@ -40,6 +44,10 @@ pub mod defaults {
     pub const DEFAULT_MEMORY: &str = "512Mi";
     /// `MCP_K8S_SIDECAR_IMAGE`
     pub const SIDECAR_IMAGE: &str = "busybox:1.36";
+    /// `MCP_K8S_MAX_CONCURRENT`
+    pub const MAX_CONCURRENT: u64 = 10;
+    /// `MCP_K8S_ADDR`
+    pub const ADDR: &str = ":8080";
     /// `KUBEPERMIT_MAX_OUTPUT`, in characters.
     pub const MAX_OUTPUT: u64 = 262_144;
     /// `KUBEPERMIT_READ_TIMEOUT_S`
@@ -48,8 +56,8 @@ pub mod defaults {
     pub const MAX_READS: u64 = 4;
 }
 
-/// What was typed: flags and variables (clap fills both in), unparsed.
-#[derive(Debug, Clone, Default)]
+/// What was typed: flags and variables (clap fills both in), unparsed. Some of it is secret.
+#[derive(Clone, Default)]
 pub struct Typed {
     /// Values by setting, `None` where nothing was typed.
     pub values: BTreeMap<Setting, String>,
@@ -59,8 +67,16 @@ pub struct Typed {
     pub embedded: bool,
     /// `--embedded-unconfined`
     pub embedded_unconfined: bool,
+    /// `--embedded-secrets`
+    pub embedded_secrets: Option<PathBuf>,
     /// `--audit-commands`
     pub audit_commands: bool,
+}
+
+impl fmt::Debug for Typed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Typed").field("set", &self.values.keys().collect::<Vec<_>>()).finish_non_exhaustive()
+    }
 }
 
 /// What was typed, understood.
@@ -68,6 +84,8 @@ pub struct Typed {
 pub struct Config {
     /// Which cluster.
     pub cluster: ClusterChoice,
+    /// Where the embedded cluster's Secrets are.
+    pub embedded_secrets: Option<PathBuf>,
     /// A kubeconfig for jobs was named, also where another cluster is used.
     pub kubeconfig_is_set: bool,
     /// Hosts that are reached without the proxy that `HTTPS_PROXY` names.
@@ -94,6 +112,20 @@ pub struct Config {
     pub allowed_images: Option<Vec<String>>,
     /// Image of the helper containers.
     pub sidecar_image: String,
+    /// How many jobs may be there at once.
+    pub max_concurrent: usize,
+    /// What cloning needs.
+    pub clone: CloneConfig,
+    /// The cache that jobs share.
+    pub cache: Option<CacheConfig>,
+    /// Environment variables of every job; a call's own win.
+    pub job_extra_env: BTreeMap<String, String>,
+    /// Where HTTP listens: `host:port`, and every address where the host is empty.
+    pub addr: String,
+    /// What HTTP requests must carry.
+    pub auth_token: Option<Secret>,
+    /// Settings that were made and change nothing, or less than whoever made them may think: a sentence each.
+    pub notices: Vec<String>,
     /// The policy bundle; `None` is the one that is compiled in.
     pub policies: Option<PathBuf>,
     /// Where the audit records go.
@@ -173,8 +205,21 @@ impl Config {
         let kubeconfig = reader.text(Setting::Kubeconfig).map(PathBuf::from);
         let context = reader.text(Setting::Context);
         let audit = reader.text(Setting::Audit);
+        let clone = CloneConfig::read(&mut reader);
+        let mut notices = Vec::new();
+        notices.extend(clone.notice());
+        for setting in [Setting::Addr, Setting::AuthToken] {
+            if reader.text(setting).is_some() {
+                notices.push(format!(
+                    "{} (--{}) has no effect with stdio, the only transport of this version",
+                    setting.variable(),
+                    setting.flag()
+                ));
+            }
+        }
         let reads = ReadConfig::read(&mut reader, kubeconfig.as_deref(), context.clone(), environment);
         let config = Self {
+            embedded_secrets: typed.embedded_secrets.clone(),
             kubeconfig_is_set: kubeconfig.is_some(),
             no_proxy: environment.no_proxy.clone().unwrap_or_default(),
             in_a_pod: environment.service.is_some(),
@@ -189,6 +234,18 @@ impl Config {
             default_memory_bytes: reader.memory(Setting::DefaultMemory, defaults::DEFAULT_MEMORY),
             allowed_images: reader.images(Setting::AllowedImages),
             sidecar_image: reader.image(Setting::SidecarImage, defaults::SIDECAR_IMAGE),
+            max_concurrent: usize::try_from(reader.whole(
+                Setting::MaxConcurrent,
+                defaults::MAX_CONCURRENT,
+                1,
+            ))
+            .unwrap_or(usize::MAX),
+            clone,
+            cache: CacheConfig::read(&mut reader),
+            job_extra_env: jobs::extra_env(&mut reader),
+            addr: jobs::address(&mut reader),
+            auth_token: reader.text(Setting::AuthToken).map(Secret::from),
+            notices,
             policies: reader.text(Setting::Policies).map(PathBuf::from),
             audit: audit_choice(&mut reader, audit, environment),
             audit_commands: typed.audit_commands,
@@ -294,21 +351,10 @@ impl Environment {
     }
 }
 
-/// What to say of `MCP_K8S_*` and `KUBEPERMIT_*` variables that are set and change nothing: misspelt ones, and those
-/// of the reference server that this version does not act on.
+/// What to say of `MCP_K8S_*` and `KUBEPERMIT_*` variables that are set and are no setting: misspelt ones.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the environment")]
 pub fn variables_without_effect() -> Vec<String> {
-    const LATER: [&str; 8] = [
-        "MCP_K8S_ADDR",
-        "MCP_K8S_MAX_CONCURRENT",
-        "MCP_K8S_CLONE_IMAGE",
-        "MCP_K8S_CLONE_SECRET",
-        "MCP_K8S_CACHE_PVC",
-        "MCP_K8S_CACHE_MOUNT_PATH",
-        "MCP_K8S_JOB_EXTRA_ENV",
-        "MCP_K8S_AUTH_TOKEN",
-    ];
     let known = |name: &str| {
         ["KUBEPERMIT_CONFIG", "KUBEPERMIT_LOG"].contains(&name)
             || Setting::ALL.into_iter().any(|setting| setting.variable() == name)
@@ -318,13 +364,7 @@ pub fn variables_without_effect() -> Vec<String> {
     let ours = names.filter(|name| name.starts_with("MCP_K8S_") || name.starts_with("KUBEPERMIT_"));
     let mut said: Vec<String> = ours
         .filter(|name| !known(name))
-        .map(|name| {
-            if LATER.contains(&name.as_str()) {
-                format!("{name} is set, but this version does not act on it")
-            } else {
-                format!("{name} is set, but there is no such setting")
-            }
-        })
+        .map(|name| format!("{name} is set, but there is no such setting"))
         .collect();
     said.sort();
     said

@@ -23,6 +23,7 @@ mod runner;
 pub mod sandbox;
 mod scheduler;
 mod server;
+mod storage;
 mod store;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,6 +45,8 @@ use folder::Home;
 use kubelet::Kubelet;
 use node::Machine;
 use sandbox::{Confinement, Sandbox};
+pub use storage::EmbeddedExtras;
+use storage::Storage;
 use store::Store;
 
 /// What the embedded cluster is to be like.
@@ -55,6 +58,8 @@ pub struct EmbeddedOptions {
     pub launcher: PathBuf,
     /// Whether containers run without confinement.
     pub unconfined: bool,
+    /// What is not there unless it is asked for.
+    pub extras: EmbeddedExtras,
 }
 
 /// A running embedded cluster. Dropping it ends it.
@@ -103,6 +108,7 @@ impl Embedded {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(EmbeddedError::Listen)?;
         let address = listener.local_addr().map_err(EmbeddedError::Listen)?;
         let links = link_programs(home.path(), passing).map_err(EmbeddedError::Directory)?;
+        let storage = Storage::make(home.path(), passing, &options).map_err(EmbeddedError::Directory)?;
         let token = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
         let reader = format!("reader-{}", Uuid::new_v4().simple());
         let namespace = options.namespaces.first().map_or("default", String::as_str);
@@ -111,7 +117,7 @@ impl Embedded {
         let machine = Machine::measure();
         let cluster = Arc::new(Cluster {
             store: Store::new(),
-            kubelet: Kubelet::new(sandbox, links),
+            kubelet: Kubelet::new(sandbox, links, storage),
             machine,
             token,
             reader,
@@ -120,6 +126,7 @@ impl Embedded {
             tasks: TaskTracker::new(),
         });
         populate(&cluster, &options.namespaces);
+        cluster.kubelet.storage.publish(&cluster.store);
         let router = api::router(&cluster);
         cluster.tasks.spawn(server::run(Arc::clone(&cluster), listener, router));
         cluster.tasks.spawn(kubelet::run(Arc::clone(&cluster)));
@@ -152,7 +159,11 @@ impl Embedded {
     #[must_use]
     pub fn notice(&self) -> String {
         let confinement = self.cluster.kubelet.sandbox.describe();
-        format!("No cluster is used: the program stands in for one on this machine; {confinement}.")
+        let network = match &self.cluster.kubelet.storage.network_image {
+            Some(image) => format!(" Init containers of `{image}` use this machine's network."),
+            None => String::new(),
+        };
+        format!("No cluster is used: the program stands in for one on this machine; {confinement}.{network}")
     }
 
     /// Ends every pod and removes all files.

@@ -12,8 +12,10 @@
 mod admission;
 mod api;
 mod archive;
+mod claim;
 mod classify;
 mod cleanup;
+mod clone;
 mod cluster;
 mod collect;
 mod dispatch;
@@ -33,6 +35,7 @@ mod slots;
 mod suspicion;
 mod text;
 
+pub use claim::Claim;
 pub use cluster::{Cluster, ClusterError, ClusterSource};
 pub use dispatch::{Executor, Outcome};
 pub use kubectl::{

@@ -2,6 +2,8 @@
 
 mod artifacts;
 mod budgets;
+pub mod checks;
+mod clone;
 mod image;
 mod job;
 mod kubectl;
@@ -10,13 +12,18 @@ mod path;
 pub mod pod_security;
 mod process;
 pub mod quantity;
+mod rights;
 
 pub use artifacts::{Patterns, WantedArtifacts};
 pub use budgets::Budgets;
+pub use clone::{CloneHost, ClonePlan, GitRef, RepoUrl};
 pub use image::{AllowedImages, ImageReference, ResolvedImage};
-pub use job::{JobPlan, JobResources, JobSettings, PlannedFile, PodProfile};
+pub use job::{
+    CacheVolume, JobExtras, JobPlan, JobResources, JobSettings, PlannedCache, PlannedFile, PodProfile,
+};
 pub use kubectl::{DnsLabel, KubectlPlan, KubectlSettings, NameError, Presentation, Verb};
 pub use quantity::QuantityError;
+pub use rights::{CacheAccess, Rights};
 
 use crate::refusal::{Reason, Refusal};
 use crate::schema::{Arguments, ToolCall};
@@ -46,11 +53,11 @@ pub struct Settings {
 ///
 /// # Errors
 /// A [`Refusal`] of stage `plan` that names the field, when the arguments cannot be carried out: an image
-/// reference, a quantity, a path or a mode that does not parse, or a short image name that is ambiguous.
-pub fn plan(call: &ToolCall, settings: &Settings, images: &AllowedImages) -> Result<Plan, Refusal> {
+/// reference, a quantity, a path, a mode, a URL or a ref that does not parse, or a short image name that is ambiguous.
+pub fn plan(call: &ToolCall, settings: &Settings, rights: impl Into<Rights>) -> Result<Plan, Refusal> {
     match call.arguments() {
         Arguments::RunJob(job) => {
-            job::plan(call.id(), job, &settings.jobs, images).map(|plan| Plan::Job(Box::new(plan)))
+            job::plan(call.id(), job, &settings.jobs, &rights.into()).map(|plan| Plan::Job(Box::new(plan)))
         }
         Arguments::ListPods(_)
         | Arguments::PodLogs(_)

@@ -33,10 +33,10 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 use crate::caller::Caller;
-use crate::plan::{AllowedImages, Plan, PodProfile};
+use crate::plan::{AllowedImages, CacheAccess, Plan, PodProfile, Rights};
 use crate::schema::ToolCall;
 use bundle::Bundle;
-use data::{Config, EVERY_NAMESPACE};
+use data::{CloneEntry, Config, EVERY_NAMESPACE};
 use evaluate::Evaluator;
 use images::ImageLists;
 
@@ -56,6 +56,11 @@ pub struct Policy {
     jobs_per_caller: Option<u32>,
     role_jobs_per_caller: BTreeMap<String, u32>,
     pod_profile: PodProfile,
+    clone_hosts: Vec<CloneEntry>,
+    role_clone_hosts: BTreeMap<String, Vec<CloneEntry>>,
+    submodules: bool,
+    cache: CacheAccess,
+    role_cache: BTreeMap<String, CacheAccess>,
 }
 
 /// What the policy is asked.
@@ -96,6 +101,11 @@ impl Policy {
             jobs_per_caller: config.jobs_per_caller,
             role_jobs_per_caller: config.role_jobs_per_caller,
             pod_profile: config.pod_profile,
+            clone_hosts: config.clone_hosts,
+            role_clone_hosts: config.role_clone_hosts,
+            submodules: config.submodules,
+            cache: config.cache,
+            role_cache: config.role_cache,
         })
     }
 
@@ -130,6 +140,19 @@ impl Policy {
     #[must_use]
     pub fn images_for(&self, roles: &[String]) -> AllowedImages {
         self.images.of(roles)
+    }
+
+    /// What the plan of a caller with these roles has to know before the rules judge it.
+    #[must_use]
+    pub fn rights_for(&self, roles: &[String]) -> Rights {
+        let given = roles.iter().filter_map(|role| self.role_cache.get(role)).copied();
+        let hosts = roles.iter().filter_map(|role| self.role_clone_hosts.get(role)).flatten();
+        let submodules = self.clone_hosts.iter().chain(hosts).filter(|_| self.submodules);
+        Rights {
+            images: self.images_for(roles),
+            cache: given.fold(self.cache, Ord::max),
+            submodules: submodules.cloned().collect(),
+        }
     }
 
     /// The namespaces that a caller with these roles may read, sorted; `["*"]` when it is every namespace.

@@ -6,6 +6,7 @@ mod catalogue;
 mod validation;
 
 pub use call::{
-    Arguments, DescribeResource, InputFile, ListEvents, ListPods, PodLogs, RequestedLimits, RunJob, ToolCall,
+    Arguments, CloneRequest, DescribeResource, InputFile, ListEvents, ListPods, PodLogs, RequestedLimits,
+    RunJob, ToolCall,
 };
 pub use catalogue::{Catalogue, CatalogueError, ToolDefinition};

@@ -24,3 +24,16 @@ test_a_name_with_a_reserved_beginning_is_denied if {
 	decision := data.kubepermit.decision with input as call with data.config as base_config
 	[entry.field | some entry in decision.deny] == ["/env/KUBERNETES_", "/env/KUBERNETES_SERVICE_HOST"]
 }
+
+test_an_operators_variable_gives_way_and_the_record_shows_it if {
+	call := with_job({"env_names": ["MODE", "OTHER"], "extra_env_names": ["MODE", "PROXY"]})
+	decision := data.kubepermit.decision with input as call with data.config as base_config
+	decision.allow == true
+	[[entry.code, entry.field] | some entry in decision.warn] == [["env.overridden", "/env/MODE"]]
+}
+
+test_an_operators_reserved_variable_does_not if {
+	call := with_job({"env_names": ["GOPROXY"], "extra_env_names": ["GOPROXY"]})
+	decision := data.kubepermit.decision with input as call with data.config as base_config
+	codes(decision) == ["env.reserved"]
+}

@@ -19,8 +19,9 @@ use crate::refusal::{Reason, Stage};
 
 /// The names that the tools' input schemas give to properties: all that a recorded `field` may be made of, with
 /// indices. A test compares them with the schemas.
-const PROPERTIES: [&str; 25] = [
+const PROPERTIES: [&str; 29] = [
     "artifacts",
+    "clone",
     "command",
     "container",
     "content_b64",
@@ -39,8 +40,11 @@ const PROPERTIES: [&str; 25] = [
     "namespace",
     "path",
     "previous",
+    "ref",
+    "repo_url",
     "selector",
     "since_seconds",
+    "subdir",
     "tail_lines",
     "timeout_s",
     "warnings_only",

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::config::{Setting, Typed};
+use crate::config::{Secret, Setting, Typed};
 
 /// What is logged unless somebody says otherwise.
 const DEFAULT_LOG: &str = "warn,kubepermit=info";
@@ -21,6 +21,9 @@ pub struct GatewayOptions {
     /// The same, also where this machine cannot confine the commands.
     #[arg(long)]
     embedded_unconfined: bool,
+    /// Folder with the Secrets of --embedded: a folder in it is a Secret, a file in that a key.
+    #[arg(long, value_name = "DIR", requires = "embedded")]
+    embedded_secrets: Option<PathBuf>,
     /// Path of the kubeconfig; without it, the service account of the pod that this runs in.
     #[arg(long, env = "MCP_K8S_KUBECONFIG", value_name = "FILE")]
     kubeconfig: Option<String>,
@@ -79,6 +82,34 @@ pub struct GatewayOptions {
     /// Image that places input files and collects artifacts; it needs `sh` and `tar` [default: busybox:1.36].
     #[arg(long, env = "MCP_K8S_SIDECAR_IMAGE", value_name = "IMAGE", help_heading = "Jobs")]
     sidecar_image: Option<String>,
+    /// How many jobs may be there at once [default: 10].
+    #[arg(long, env = "MCP_K8S_MAX_CONCURRENT", value_name = "COUNT", help_heading = "Jobs")]
+    max_concurrent: Option<String>,
+    /// Image with `git` and `sh` that clones repositories; without it, `clone` is refused.
+    #[arg(long, env = "MCP_K8S_CLONE_IMAGE", value_name = "IMAGE", help_heading = "Jobs")]
+    clone_image: Option<String>,
+    /// Secret of the jobs' namespace with one token for each git host, the host being the key; without it, `clone`
+    /// is refused.
+    #[arg(long, env = "MCP_K8S_CLONE_SECRET", value_name = "NAME", help_heading = "Jobs")]
+    clone_secret: Option<String>,
+    /// Git hosts that may be cloned from, separated by commas; replaces the policy's list. Set but empty: none.
+    #[arg(long, env = "KUBEPERMIT_CLONE_HOSTS", value_name = "HOSTS", help_heading = "Jobs")]
+    clone_hosts: Option<String>,
+    /// PersistentVolumeClaim that jobs share as a cache; needs --cache-mount-path.
+    #[arg(long, env = "MCP_K8S_CACHE_PVC", value_name = "NAME", help_heading = "Jobs")]
+    cache_pvc: Option<String>,
+    /// Where jobs see the cache, for example `/go/pkg/mod`; needs --cache-pvc.
+    #[arg(long, env = "MCP_K8S_CACHE_MOUNT_PATH", value_name = "PATH", help_heading = "Jobs")]
+    cache_mount_path: Option<String>,
+    /// Environment variables of every job: a JSON object of texts. A call's own variables win.
+    #[arg(
+        long,
+        env = "MCP_K8S_JOB_EXTRA_ENV",
+        hide_env_values = true,
+        value_name = "JSON",
+        help_heading = "Jobs"
+    )]
+    job_extra_env: Option<Secret>,
 
     /// Directory of a policy bundle; replaces the compiled-in one whole.
     #[arg(long, env = "KUBEPERMIT_POLICIES", value_name = "DIR", help_heading = "Policy and audit")]
@@ -94,6 +125,19 @@ pub struct GatewayOptions {
     /// Transport of `serve`: `stdio` [default: stdio].
     #[arg(long, env = "MCP_K8S_TRANSPORT", value_name = "NAME", help_heading = "Program")]
     transport: Option<String>,
+    /// Address on which HTTP listens [default: :8080]. No effect with `stdio`.
+    #[arg(long, env = "MCP_K8S_ADDR", value_name = "ADDRESS", help_heading = "Program")]
+    addr: Option<String>,
+    /// Token that every HTTP request must carry; give it by the variable, since others can read a command line. No
+    /// effect with `stdio`.
+    #[arg(
+        long,
+        env = "MCP_K8S_AUTH_TOKEN",
+        hide_env_values = true,
+        value_name = "TOKEN",
+        help_heading = "Program"
+    )]
+    auth_token: Option<Secret>,
     /// YAML file of settings, below flags and variables; its keys are the flags' names with `_` for `-`.
     #[arg(long, env = "KUBEPERMIT_CONFIG", value_name = "FILE", help_heading = "Program")]
     config: Option<String>,
@@ -121,6 +165,7 @@ impl GatewayOptions {
         let Self {
             embedded,
             embedded_unconfined,
+            embedded_secrets,
             kubeconfig,
             context,
             read_kubeconfig,
@@ -139,6 +184,15 @@ impl GatewayOptions {
             default_cpu,
             default_memory,
             sidecar_image,
+            max_concurrent,
+            clone_image,
+            clone_secret,
+            clone_hosts,
+            cache_pvc,
+            cache_mount_path,
+            job_extra_env,
+            addr,
+            auth_token,
             policies,
             audit,
             audit_commands,
@@ -165,6 +219,15 @@ impl GatewayOptions {
             (Setting::DefaultCpu, default_cpu),
             (Setting::DefaultMemory, default_memory),
             (Setting::SidecarImage, sidecar_image),
+            (Setting::MaxConcurrent, max_concurrent),
+            (Setting::CloneImage, clone_image),
+            (Setting::CloneSecret, clone_secret),
+            (Setting::CloneHosts, clone_hosts),
+            (Setting::CachePvc, cache_pvc),
+            (Setting::CacheMountPath, cache_mount_path),
+            (Setting::JobExtraEnv, job_extra_env.map(Secret::into_text)),
+            (Setting::Addr, addr),
+            (Setting::AuthToken, auth_token.map(Secret::into_text)),
             (Setting::Policies, policies),
             (Setting::Audit, audit),
             (Setting::Transport, transport),
@@ -174,6 +237,7 @@ impl GatewayOptions {
             file: config.filter(|path| !path.is_empty()).map(PathBuf::from),
             embedded,
             embedded_unconfined,
+            embedded_secrets,
             audit_commands,
         }
     }

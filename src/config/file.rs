@@ -57,7 +57,12 @@ fn parse(text: &str) -> Result<BTreeMap<Setting, String>, Vec<String>> {
             faults.push(format!("there is no setting `{key}`"));
             continue;
         };
-        match scalar(&value) {
+        let text = match (setting, &value) {
+            // What the variable has as JSON.
+            (Setting::JobExtraEnv, Value::Object(_)) => Some(value.to_string()),
+            _ => scalar(&value),
+        };
+        match text {
             Some(text) => {
                 settings.insert(setting, text);
             }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use crate::config::{ConfigErrors, Setting, Typed, file};
-use crate::plan::{ImageReference, quantity};
+use crate::plan::{ImageReference, checks, quantity};
 
 pub(super) struct Reader<'a> {
     typed: &'a Typed,
@@ -66,6 +66,15 @@ impl<'a> Reader<'a> {
             );
         }
         text
+    }
+
+    /// The name of an object as Kubernetes takes it; `None` when it is not set.
+    pub(super) fn object_name(&mut self, setting: Setting) -> Option<String> {
+        let text = self.text(setting)?;
+        if let Err(fault) = checks::object_name(&text) {
+            self.fault(setting, &format!("`{text}` {fault}"));
+        }
+        Some(text)
     }
 
     /// A cpu quantity, in millicores.

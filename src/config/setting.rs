@@ -45,11 +45,29 @@ pub enum Setting {
     ReadTimeoutS,
     /// How many reads may run at once.
     MaxReads,
+    /// How many jobs may be there at once.
+    MaxConcurrent,
+    /// The cloner's image.
+    CloneImage,
+    /// The Secret with a token for each git host.
+    CloneSecret,
+    /// The git hosts that may be cloned from.
+    CloneHosts,
+    /// The claim of the shared cache.
+    CachePvc,
+    /// Where jobs see the shared cache.
+    CacheMountPath,
+    /// Environment variables of every job.
+    JobExtraEnv,
+    /// Where HTTP listens.
+    Addr,
+    /// What HTTP requests must carry.
+    AuthToken,
 }
 
 impl Setting {
     /// All of them, in the order in which README.md lists them.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 30] = [
         Self::Transport,
         Self::Namespace,
         Self::DefaultTimeoutS,
@@ -71,6 +89,15 @@ impl Setting {
         Self::MaxOutput,
         Self::ReadTimeoutS,
         Self::MaxReads,
+        Self::MaxConcurrent,
+        Self::CloneImage,
+        Self::CloneSecret,
+        Self::CloneHosts,
+        Self::CachePvc,
+        Self::CacheMountPath,
+        Self::JobExtraEnv,
+        Self::Addr,
+        Self::AuthToken,
     ];
 
     /// The environment variable.
@@ -98,6 +125,15 @@ impl Setting {
             Self::MaxOutput => "KUBEPERMIT_MAX_OUTPUT",
             Self::ReadTimeoutS => "KUBEPERMIT_READ_TIMEOUT_S",
             Self::MaxReads => "KUBEPERMIT_MAX_READS",
+            Self::MaxConcurrent => "MCP_K8S_MAX_CONCURRENT",
+            Self::CloneImage => "MCP_K8S_CLONE_IMAGE",
+            Self::CloneSecret => "MCP_K8S_CLONE_SECRET",
+            Self::CloneHosts => "KUBEPERMIT_CLONE_HOSTS",
+            Self::CachePvc => "MCP_K8S_CACHE_PVC",
+            Self::CacheMountPath => "MCP_K8S_CACHE_MOUNT_PATH",
+            Self::JobExtraEnv => "MCP_K8S_JOB_EXTRA_ENV",
+            Self::Addr => "MCP_K8S_ADDR",
+            Self::AuthToken => "MCP_K8S_AUTH_TOKEN",
         }
     }
 
@@ -126,6 +162,15 @@ impl Setting {
             Self::MaxOutput => "max-output",
             Self::ReadTimeoutS => "read-timeout-s",
             Self::MaxReads => "max-reads",
+            Self::MaxConcurrent => "max-concurrent",
+            Self::CloneImage => "clone-image",
+            Self::CloneSecret => "clone-secret",
+            Self::CloneHosts => "clone-hosts",
+            Self::CachePvc => "cache-pvc",
+            Self::CacheMountPath => "cache-mount-path",
+            Self::JobExtraEnv => "job-extra-env",
+            Self::Addr => "addr",
+            Self::AuthToken => "auth-token",
         }
     }
 
@@ -150,7 +195,16 @@ impl Setting {
             | Self::AllowNamespaces
             | Self::MaxOutput
             | Self::ReadTimeoutS
-            | Self::MaxReads => false,
+            | Self::MaxReads
+            | Self::MaxConcurrent
+            | Self::CloneImage
+            | Self::CloneSecret
+            | Self::CloneHosts
+            | Self::CachePvc
+            | Self::CacheMountPath
+            | Self::JobExtraEnv
+            | Self::Addr
+            | Self::AuthToken => false,
         }
     }
 
@@ -158,6 +212,6 @@ impl Setting {
     /// server, whose published client configurations set all variables.
     #[must_use]
     pub fn empty_is_a_value(self) -> bool {
-        matches!(self, Self::AllowedImages | Self::AllowNamespaces)
+        matches!(self, Self::AllowedImages | Self::AllowNamespaces | Self::CloneHosts)
     }
 }

@@ -23,7 +23,7 @@ use axum::response::Response;
 use axum::routing::get;
 use k8s_openapi::api::authorization::v1::{SelfSubjectAccessReview, SubjectAccessReviewStatus};
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{Event, Namespace, Node, Pod};
+use k8s_openapi::api::core::v1::{Event, Namespace, Node, PersistentVolumeClaim, Pod};
 
 use super::cluster::Cluster;
 use status::ApiError;
@@ -38,6 +38,12 @@ pub fn router(cluster: &Arc<Cluster>) -> Router {
         .route("/namespaces/{name}", get(objects::get_global::<Namespace>))
         .route("/nodes", get(objects::list_all::<Node>))
         .route("/nodes/{name}", get(objects::get_global::<Node>))
+        .route("/persistentvolumeclaims", get(objects::list_all::<PersistentVolumeClaim>))
+        .route("/namespaces/{namespace}/persistentvolumeclaims", get(objects::list::<PersistentVolumeClaim>))
+        .route(
+            "/namespaces/{namespace}/persistentvolumeclaims/{name}",
+            get(objects::get::<PersistentVolumeClaim>),
+        )
         .route("/pods", get(objects::list_all::<Pod>))
         .route("/namespaces/{namespace}/pods", get(objects::list::<Pod>).delete(pods::delete_many))
         .route("/namespaces/{namespace}/pods/{name}", get(objects::get::<Pod>).delete(pods::delete))

@@ -23,7 +23,7 @@ struct Entry {
     command: &'static [&'static str],
 }
 
-const TABLE: [Entry; 3] = [
+const TABLE: [Entry; 4] = [
     Entry {
         repository: "docker.io/library/busybox",
         tags: &["1.36", "1.37", "latest"],
@@ -41,6 +41,12 @@ const TABLE: [Entry; 3] = [
         tags: &["3.12-slim", "3.13-slim", "3-slim", "3.12", "3.13", "3", "latest"],
         programs: &[("python3", "python3"), ("python", "python3")],
         command: &["python3"],
+    },
+    Entry {
+        repository: "docker.io/alpine/git",
+        tags: &["latest", "v2.49.1"],
+        programs: &[("git", "git"), ("sh", "sh")],
+        command: &["git"],
     },
 ];
 
@@ -115,7 +121,7 @@ pub fn resolve(reference: &str) -> Result<Image, ImageError> {
 impl Entry {
     /// The repository as a person writes it.
     fn short(&self) -> &'static str {
-        self.repository.trim_start_matches("docker.io/library/")
+        self.repository.trim_start_matches("docker.io/").trim_start_matches("library/")
     }
 
     /// The host programs behind the image's commands; `None` when the first is missing.

@@ -22,6 +22,7 @@ use super::cluster::Cluster;
 use super::folder::Folder;
 use super::runner::Launch;
 use super::sandbox::Sandbox;
+use super::storage::Storage;
 use super::store::ChangeKind;
 use log::Log;
 
@@ -32,6 +33,8 @@ pub struct Kubelet {
     pub sandbox: Sandbox,
     /// Links to the images' commands, by image name.
     pub links: BTreeMap<String, PathBuf>,
+    /// Secrets and claims.
+    pub storage: Storage,
     pods: Mutex<HashMap<String, Arc<PodHandle>>>,
 }
 
@@ -60,8 +63,8 @@ pub struct Running {
 impl Kubelet {
     /// A kubelet without pods.
     #[must_use]
-    pub fn new(sandbox: Sandbox, links: BTreeMap<String, PathBuf>) -> Self {
-        Self { sandbox, links, pods: Mutex::new(HashMap::new()) }
+    pub fn new(sandbox: Sandbox, links: BTreeMap<String, PathBuf>, storage: Storage) -> Self {
+        Self { sandbox, links, storage, pods: Mutex::new(HashMap::new()) }
     }
 
     /// The output of a pod's container.

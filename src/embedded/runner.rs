@@ -24,6 +24,8 @@ pub struct Launch {
     pub workdir: String,
     /// Directories that the container sees.
     pub mounts: Vec<Mount>,
+    /// Whether it may use the machine's network.
+    pub network: bool,
     /// Memory limit in bytes.
     pub memory_bytes: Option<u64>,
 }
@@ -72,6 +74,7 @@ fn spec(sandbox: &Sandbox, launch: &Launch) -> ContainerSpec {
         env,
         working_dir: PathBuf::from(&launch.workdir),
         mounts: launch.mounts.clone(),
+        network: launch.network,
         limits: Limits { memory_bytes: launch.memory_bytes, ..Limits::default() },
     }
 }

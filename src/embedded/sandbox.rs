@@ -3,7 +3,7 @@
 //! What confines it depends on what the kernel lets this user do, which [`Sandbox::probe`] finds out by running a
 //! command. With user namespaces ([`Confinement::Namespaces`]) the command sees a root of its own: system programs
 //! and libraries read-only, a small `/etc`, its own `/proc`, `/dev` and `/tmp`, and the folders it was given, at the
-//! paths it was given; no network; no other process. Without them ([`Confinement::LandlockOnly`]) it sees the
+//! paths it was given; no network, unless it is given the machine's; no other process. Without them ([`Confinement::LandlockOnly`]) it sees the
 //! machine's paths, of which Landlock opens only system programs, libraries and its own folders, and a seccomp
 //! filter takes sockets away.
 //!
@@ -96,6 +96,8 @@ pub struct ContainerSpec {
     pub working_dir: PathBuf,
     /// The folders that the container is given.
     pub mounts: Vec<Mount>,
+    /// Whether it may connect to where the machine can. It can never be connected to.
+    pub network: bool,
     /// Bounds on what it may use.
     pub limits: Limits,
 }
@@ -199,6 +201,7 @@ impl Sandbox {
                 path: PathBuf::from("/work"),
                 read_only: false,
             }],
+            network: false,
             limits: Limits::default(),
         };
         let streams = Streams { stdin: Stdio::null(), stdout: Stdio::null(), stderr: Stdio::null() };

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{Event, Namespace, Node, Pod};
+use k8s_openapi::api::core::v1::{Event, Namespace, Node, PersistentVolumeClaim, Pod};
 
 pub use collection::{Change, ChangeKind, Collection};
 pub use kind::Kind;
@@ -28,6 +28,8 @@ pub struct Store {
     pub events: Collection<Event>,
     /// batch/v1 Jobs.
     pub jobs: Collection<Job>,
+    /// core/v1 PersistentVolumeClaims: made at start, never changed.
+    pub claims: Collection<PersistentVolumeClaim>,
 }
 
 impl Store {
@@ -41,6 +43,7 @@ impl Store {
             pods: Collection::new(&version),
             events: Collection::new(&version),
             jobs: Collection::new(&version),
+            claims: Collection::new(&version),
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::executor::outcome::{Reason, Status};
 use crate::executor::progress::Progress;
 use crate::executor::suspicion::{Patience, Stuck};
 use crate::executor::text::because;
-use crate::plan::manifest::{INJECT, MAIN};
+use crate::plan::manifest::{CLONE, INJECT, MAIN};
 
 /// Where a pod is on its way.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -228,7 +228,12 @@ fn init_failure(pod: &Pod) -> Option<Ended> {
         if end.exit_code == 0 && end.reason.as_deref() != Some("OOMKilled") {
             return None;
         }
-        let reason = if status.name == INJECT { Reason::InjectFailed } else { Reason::StartFailed };
+        let reason = match status.name.as_str() {
+            // Its cause is in its log.
+            CLONE => Reason::CloneFailed,
+            INJECT => Reason::InjectFailed,
+            _ => Reason::StartFailed,
+        };
         let why = end.reason.as_deref().unwrap_or("Error");
         let detail = end.message.as_deref().unwrap_or_default();
         Some(Ended::error(

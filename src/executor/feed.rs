@@ -52,6 +52,8 @@ pub(crate) struct PodFeed {
     last: Option<(Box<Pod>, Instant)>,
     /// Whether the pod was among the objects of the watch's current initial list.
     in_initial_list: bool,
+    /// When that list was asked for.
+    initial_list: Instant,
     failing_since: Option<Instant>,
 }
 
@@ -70,6 +72,7 @@ impl PodFeed {
             lists: 0,
             last: None,
             in_initial_list: false,
+            initial_list: Instant::now(),
             failing_since: None,
         }
     }
@@ -125,10 +128,15 @@ impl PodFeed {
                     watcher::Event::Delete(pod) => self.is_ours(&pod).then(|| News::Gone(Box::new(pod))),
                     watcher::Event::Init => {
                         self.in_initial_list = false;
+                        self.initial_list = Instant::now();
                         None
                     }
                     watcher::Event::InitDone if self.in_initial_list => None,
-                    watcher::Event::InitDone => self.last.take().map(|(pod, _)| News::Gone(pod)),
+                    // A pod that the other list has shown meanwhile may have been made after this one was.
+                    watcher::Event::InitDone => self
+                        .last
+                        .take_if(|(_, seen)| *seen < self.initial_list)
+                        .map(|(pod, _)| News::Gone(pod)),
                 }
             }
             // kube's watcher keeps the resource version that the server no longer has and asks with it for ever.
@@ -192,4 +200,34 @@ impl PodFeed {
 
 fn watch(pods: &Api<Pod>, selector: &str) -> BoxStream<'static, watcher::Result<watcher::Event<Pod>>> {
     watcher::watcher(pods.clone(), watcher::Config::default().labels(selector)).default_backoff().boxed()
+}
+#[cfg(test)]
+mod tests {
+    use kube::{Client, Config};
+    use serde_json::json;
+
+    use super::*;
+
+    fn pod() -> Pod {
+        let owner = json!({ "apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u" });
+        serde_json::from_value(json!({ "metadata": { "name": "p", "ownerReferences": [owner] } })).unwrap()
+    }
+
+    /// A watch's initial list may have been taken before the pod was made that the other list shows already.
+    #[tokio::test]
+    async fn an_older_list_does_not_make_a_pod_disappear() {
+        let client = Client::try_from(Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
+        let feed = || PodFeed::new(Api::namespaced(client.clone(), "n"), "a=b".to_owned(), "u".to_owned());
+
+        let mut feed_of_new = feed();
+        assert!(feed_of_new.watched(Some(Ok(watcher::Event::Init))).is_none());
+        assert!(matches!(feed_of_new.seen(pod()), Some(News::Pod(_))));
+        assert!(feed_of_new.watched(Some(Ok(watcher::Event::InitDone))).is_none());
+
+        let mut feed_of_gone = feed();
+        assert!(matches!(feed_of_gone.seen(pod()), Some(News::Pod(_))));
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        assert!(feed_of_gone.watched(Some(Ok(watcher::Event::Init))).is_none());
+        assert!(matches!(feed_of_gone.watched(Some(Ok(watcher::Event::InitDone))), Some(News::Gone(_))));
+    }
 }

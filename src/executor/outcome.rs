@@ -80,6 +80,8 @@ pub enum Reason {
     KilledByKubelet,
     /// Somebody else deleted it.
     DeletedExternally,
+    /// The repository could not be cloned.
+    CloneFailed,
     /// The input files could not be placed.
     InjectFailed,
     /// The API server could not be reached or answered in error.
@@ -121,6 +123,7 @@ impl Reason {
             Self::Drained => "drained",
             Self::KilledByKubelet => "killed_by_kubelet",
             Self::DeletedExternally => "deleted_externally",
+            Self::CloneFailed => "clone_failed",
             Self::InjectFailed => "inject_failed",
             Self::ApiserverUnavailable => "apiserver_unavailable",
             Self::Cancelled => "cancelled",
@@ -147,6 +150,7 @@ impl Reason {
             | Self::ApiserverUnavailable => true,
             Self::Timeout
             | Self::OomKilled
+            | Self::CloneFailed
             | Self::ImagePullFailed
             | Self::InvalidImage
             | Self::StartFailed

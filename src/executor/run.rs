@@ -13,6 +13,7 @@ use crate::executor::admission;
 use crate::executor::api::{ApiError, call};
 use crate::executor::classify::{Ended, Phase, classify, image_id, is_unexplained_kill};
 use crate::executor::cleanup::Cleanup;
+use crate::executor::clone;
 use crate::executor::collect::{Collected, Collection};
 use crate::executor::feed::{News, PodFeed};
 use crate::executor::inject::inject;
@@ -163,7 +164,7 @@ impl<'a> Run<'a> {
     /// over before it was seen to run.
     async fn until_running(&mut self, feed: &mut PodFeed, job_uid: &str) -> Result<Box<Pod>, Remains> {
         let budgets = &self.limits.budgets;
-        let mut deadline = Instant::now() + budgets.scheduling + budgets.pull;
+        let mut deadline = Instant::now() + budgets.scheduling + budgets.pull + self.plan.clone_budget();
         let graces = &self.limits.graces;
         let mut suspicion = Suspicion::default();
         let mut injected = false;
@@ -315,7 +316,10 @@ impl<'a> Run<'a> {
 
     /// Reads the output and the files.
     async fn read(&mut self, feed: &mut PodFeed, remains: Remains) -> JobOutcome {
-        let Remains { ended, pod, alive } = remains;
+        let Remains { mut ended, pod, alive } = remains;
+        if ended.reason == Some(Reason::CloneFailed) {
+            clone::explain(&self.pods, pod.as_deref(), &mut ended).await;
+        }
         let Some(pod) = pod.filter(|_| self.started.is_some()) else {
             return self.outcome(ended, Log::default(), Collected::default());
         };

@@ -95,7 +95,7 @@ impl Judge {
     }
 
     pub(super) fn plan(&self, call: &ToolCall, caller: &Caller) -> Result<Plan, Refusal> {
-        plan::plan(call, &self.settings, &self.policy.images_for(caller.roles()))
+        plan::plan(call, &self.settings, self.policy.rights_for(caller.roles()))
     }
 
     /// The evaluation is computation, so it runs off the reactor.

@@ -141,6 +141,7 @@ fn recordable(outcome: &JobOutcome) -> String {
         None => !outcome.message.is_empty(),
         Some(
             JobReason::StartFailed
+            | JobReason::CloneFailed
             | JobReason::InjectFailed
             | JobReason::AdmissionDenied
             | JobReason::QuotaExceeded

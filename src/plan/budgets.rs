@@ -19,6 +19,9 @@ pub struct Budgets {
 }
 
 impl Budgets {
+    /// Cloning a repository, beside the budgets of every job.
+    pub const CLONE: Duration = Duration::from_secs(300);
+
     /// The budgets of every job.
     pub const JOB: Self = Self {
         scheduling: Duration::from_secs(60),

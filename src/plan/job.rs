@@ -1,5 +1,6 @@
 //! `run_job`'s plan: the exact Job manifest, its input files and its deadline.
 
+mod extras;
 mod resources;
 mod seal;
 #[cfg(test)]
@@ -14,10 +15,11 @@ use serde_json::Value;
 
 use crate::ids::DecisionId;
 use crate::plan::artifacts::WantedArtifacts;
-use crate::plan::image::{AllowedImages, ImageReference, ResolvedImage};
-use crate::plan::{keep, manifest, path, process};
+use crate::plan::image::{ImageReference, ResolvedImage};
+use crate::plan::{Budgets, ClonePlan, Rights, clone, keep, manifest, path, process};
 use crate::refusal::{Reason, Refusal, Stage};
 use crate::schema::RunJob;
+pub use extras::{CacheVolume, JobExtras, PlannedCache};
 
 /// What the operator configured for every job.
 #[derive(Debug, Clone)]
@@ -38,6 +40,8 @@ pub struct JobSettings {
     pub user: i64,
     /// Which pod fields the policy's data relaxes.
     pub profile: PodProfile,
+    /// What is not there unless the operator set it.
+    pub extras: JobExtras,
 }
 
 /// `pod.profile` of the policy's data.
@@ -64,6 +68,9 @@ pub struct JobPlan {
     artifacts: WantedArtifacts,
     timeout: Duration,
     resources: JobResources,
+    clone: Option<ClonePlan>,
+    cache: Option<PlannedCache>,
+    extra_env_names: Vec<String>,
     manifest: Job,
     manifest_view: Value,
     manifest_sha256: String,
@@ -174,6 +181,30 @@ impl JobPlan {
         &self.resources
     }
 
+    /// The repository that is cloned first.
+    #[must_use]
+    pub fn clone_plan(&self) -> Option<&ClonePlan> {
+        self.clone.as_ref()
+    }
+
+    /// How long cloning may take.
+    #[must_use]
+    pub fn clone_budget(&self) -> Duration {
+        if self.clone.is_some() { Budgets::CLONE } else { Duration::ZERO }
+    }
+
+    /// The cache, if this job has it.
+    #[must_use]
+    pub fn cache(&self) -> Option<&PlannedCache> {
+        self.cache.as_ref()
+    }
+
+    /// The names of the operator's variables for every job, in order.
+    #[must_use]
+    pub fn extra_env_names(&self) -> &[String] {
+        &self.extra_env_names
+    }
+
     /// The Job, byte for byte what the executor sends.
     #[must_use]
     pub fn manifest(&self) -> &Job {
@@ -199,11 +230,11 @@ pub(super) fn plan(
     id: DecisionId,
     job: &RunJob,
     settings: &JobSettings,
-    images: &AllowedImages,
+    rights: &Rights,
 ) -> Result<JobPlan, Refusal> {
     // Every part is looked at before the call is refused, so that one reply names all that must change.
     let mut reasons = Vec::new();
-    let image = keep(images.resolve(&job.image).map_err(Some), &mut reasons);
+    let image = keep(rights.images.resolve(&job.image).map_err(Some), &mut reasons);
     let helper = keep(helper_image(settings).map_err(Some), &mut reasons);
     keep(process::command(&job.command), &mut reasons);
     keep(process::env(&job.env), &mut reasons);
@@ -214,6 +245,14 @@ pub(super) fn plan(
     let timeout = process::timeout(job.timeout_s, settings.default_timeout_s);
     let timeout = keep(timeout.map_err(Some), &mut reasons);
     let resources = keep(resources::of(&job.limits, settings), &mut reasons);
+    let extras = &settings.extras;
+    let cloned = job.clone.as_ref().map(|request| clone::plan(request, extras, rights)).transpose();
+    let cloned = keep(cloned, &mut reasons).flatten();
+    if let (Some(clone), Some(files)) = (&cloned, &files) {
+        reasons.extend(clone::conflicts(clone, files));
+    }
+    let cache = workdir.as_deref().map(|workdir| extras::cache(extras.cache.as_ref(), rights.cache, workdir));
+    let cache = keep(cache.transpose().map_err(Some), &mut reasons).flatten().flatten();
 
     let (
         Some(image),
@@ -236,6 +275,8 @@ pub(super) fn plan(
         env: &job.env,
         has_files: !files.is_empty(),
         has_artifacts: !wanted.is_none(),
+        clone: cloned.as_ref(),
+        cache: cache.as_ref(),
         workdir: &workdir,
         timeout,
         resources: &resources,
@@ -253,6 +294,9 @@ pub(super) fn plan(
         artifacts: wanted,
         timeout,
         resources,
+        clone: cloned,
+        cache,
+        extra_env_names: extras.env.keys().cloned().collect(),
         manifest,
         manifest_view: seal.view,
         manifest_sha256: seal.sha256,

@@ -24,7 +24,7 @@ use fields::{
 };
 use kind::Resource;
 use label_selector::LabelSelector;
-use name::DnsSubdomain;
+pub(in crate::plan) use name::DnsSubdomain;
 
 /// How many lines of a log, when the caller does not say.
 const DEFAULT_TAIL_LINES: u64 = 100;

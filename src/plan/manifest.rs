@@ -3,6 +3,7 @@
 //! Callers contribute values only (image, argv, environment, paths, amounts); every field of the pod is
 //! chosen here. What each field is for stands beside it.
 
+mod cloner;
 mod containers;
 mod volumes;
 
@@ -10,16 +11,18 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::api::batch::v1::{Job, JobSpec};
-use k8s_openapi::api::core::v1::{PodSecurityContext, PodSpec, PodTemplateSpec, SeccompProfile};
+use k8s_openapi::api::core::v1::{Container, PodSecurityContext, PodSpec, PodTemplateSpec, SeccompProfile};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::ids::DecisionId;
 use crate::plan::budgets::Budgets;
 use crate::plan::image::ImageReference;
-use crate::plan::{JobResources, JobSettings, PodProfile};
+use crate::plan::{ClonePlan, JobResources, JobSettings, PlannedCache, PodProfile};
 
 /// The container that runs the caller's command.
 pub const MAIN: &str = "main";
+/// The init container that clones a repository; present only when a call asks for one. It comes first.
+pub const CLONE: &str = "clone";
 /// The init container that takes the input files; present only when there are some.
 pub const INJECT: &str = "inject";
 /// The container beside [`MAIN`] through which artifacts are collected; absent when none are wanted.
@@ -59,6 +62,8 @@ pub(in crate::plan) struct Parts<'a> {
     pub env: &'a BTreeMap<String, String>,
     pub has_files: bool,
     pub has_artifacts: bool,
+    pub clone: Option<&'a ClonePlan>,
+    pub cache: Option<&'a PlannedCache>,
     pub workdir: &'a str,
     pub timeout: Duration,
     pub resources: &'a JobResources,
@@ -68,7 +73,10 @@ pub(in crate::plan) struct Parts<'a> {
 /// The Job.
 pub(in crate::plan) fn build(parts: &Parts<'_>) -> Job {
     let labels = labels(parts);
-    let deadline = i64::try_from(Budgets::JOB.deadline(parts.timeout).as_secs()).unwrap_or(i64::MAX);
+    let cloning = parts.clone.map_or(Duration::ZERO, |_| Budgets::CLONE);
+    let deadline = Budgets::JOB.deadline(parts.timeout).saturating_add(cloning);
+    // The API server's bound, which the sum alone keeps to without a clone.
+    let deadline = i64::try_from(deadline.as_secs()).unwrap_or(i64::MAX).min(i64::from(i32::MAX));
     Job {
         metadata: ObjectMeta {
             // A fixed name: a create that is repeated after a lost reply cannot make a second pod.
@@ -112,18 +120,27 @@ fn pod(parts: &Parts<'_>, deadline: i64) -> PodSpec {
         // The command gets no credentials for the API server and no addresses of other services.
         automount_service_account_token: Some(false),
         enable_service_links: Some(false),
-        security_context: Some(pod_security_context(parts.settings)),
-        init_containers: parts.has_files.then(|| vec![containers::inject(parts)]),
+        security_context: Some(pod_security_context(parts)),
+        init_containers: init_containers(parts),
         // MAIN comes first: its clock starts without waiting for the helper's image.
         containers: std::iter::once(containers::main(parts))
             .chain(parts.has_artifacts.then(|| containers::helper(parts)))
             .collect(),
-        volumes: Some(volumes::volumes(parts.workdir)),
+        volumes: Some(volumes::volumes(parts)),
         ..PodSpec::default()
     }
 }
 
-fn pod_security_context(settings: &JobSettings) -> PodSecurityContext {
+/// The clone first: input files may be placed over it.
+fn init_containers(parts: &Parts<'_>) -> Option<Vec<Container>> {
+    let clone = parts.clone.map(|clone| cloner::container(parts, clone));
+    let inject = parts.has_files.then(|| containers::inject(parts));
+    let all: Vec<Container> = clone.into_iter().chain(inject).collect();
+    (!all.is_empty()).then_some(all)
+}
+
+fn pod_security_context(parts: &Parts<'_>) -> PodSecurityContext {
+    let settings = parts.settings;
     let (non_root, user) = match settings.profile {
         PodProfile::Restricted => (Some(true), Some(settings.user)),
         PodProfile::Compat => (None, None),
@@ -134,6 +151,8 @@ fn pod_security_context(settings: &JobSettings) -> PodSecurityContext {
         run_as_group: user,
         // In both profiles: the containers share the work directory through this group.
         fs_group: Some(settings.user),
+        // A cache may hold a million files, whose group is changed at each mount otherwise.
+        fs_group_change_policy: parts.cache.map(|_| "OnRootMismatch".to_owned()),
         seccomp_profile: Some(SeccompProfile { type_: "RuntimeDefault".to_owned(), localhost_profile: None }),
         ..PodSecurityContext::default()
     }

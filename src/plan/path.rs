@@ -124,11 +124,16 @@ fn conflicts(files: &[InputFile]) -> impl Iterator<Item = Reason> {
     found.into_iter()
 }
 
+/// Whether two directories are the same, or one lies in the other.
+pub(in crate::plan) fn overlap(a: &str, b: &str) -> bool {
+    a == b || is_below(a, b) || is_below(b, a)
+}
+
 fn is_below(path: &str, tree: &str) -> bool {
     path.strip_prefix(tree).is_some_and(|rest| rest.starts_with('/'))
 }
 
-fn relative(path: &str) -> Result<(), &'static str> {
+pub(in crate::plan) fn relative(path: &str) -> Result<(), &'static str> {
     if path.is_empty() {
         return Err("is empty");
     }
@@ -148,7 +153,7 @@ fn relative(path: &str) -> Result<(), &'static str> {
 }
 
 /// The path without a trailing slash.
-fn absolute(path: &str) -> Result<&str, &'static str> {
+pub(in crate::plan) fn absolute(path: &str) -> Result<&str, &'static str> {
     let Some(below_root) = path.strip_prefix('/') else {
         return Err("is not absolute");
     };

@@ -12,9 +12,11 @@
 //!   files: {max_count: 100, max_bytes: 10485760},
 //!   env: {reserved: {"LD_PRELOAD": {}}, reserved_prefixes: ["KUBERNETES_"]},
 //!   reads: {namespaces: {"dev": {}}, verbs: {"get": {}}, forbidden_flags: {"server": {}}},
+//!   clone: {hosts: {"github.com:443": ["my-org/"]}, submodules: false},   cache: {access: "write"},
 //!   pod: {profile: "restricted"},
 //!   limits: {jobs_per_caller: null},
-//!   roles: {"builder": {images: {…}, images_shown: […], read_namespaces: {…}}},
+//!   roles: {"builder": {images: {…}, images_shown: […], read_namespaces: {…}, jobs_per_caller: 8,
+//!                       clone_hosts: {…}, cache: "none"}},
 //!   site: {…}
 //! }
 //! ```
@@ -22,6 +24,7 @@
 //! Lists become objects, so that a lookup costs the same in a list of 100,000; `…_shown` holds the first few,
 //! for hints. `schemas/policy-data.json` is the same as a schema.
 
+mod clone;
 mod document;
 mod reads;
 
@@ -30,11 +33,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::plan::{ImageReference, PodProfile, quantity};
+use crate::plan::{CacheAccess, ImageReference, PodProfile, quantity};
 use crate::policy::bundle::DATA_FILE;
 use crate::policy::error::{LoadError, Problem};
 use crate::refusal::Reason;
 use crate::strict;
+pub(in crate::policy) use clone::CloneEntry;
 use document::{Config as Written, Profile};
 pub(in crate::policy) use reads::EVERY_NAMESPACE;
 use reads::{parse_flags, parse_namespaces, parse_read_namespaces, parse_verbs};
@@ -54,6 +58,8 @@ pub struct Overlay {
     pub read_namespaces: Option<Vec<String>>,
     /// Joins `reads.namespaces`, unless the field above is set.
     pub extra_read_namespaces: Vec<String>,
+    /// Replaces `clone.hosts`, and empties those lists of `roles`.
+    pub clone_hosts: Option<Vec<String>>,
     /// In seconds; the lower of this and `timeouts.max_s` holds.
     pub max_timeout_s: Option<u64>,
 }
@@ -77,6 +83,16 @@ pub(in crate::policy) struct Config {
     pub(in crate::policy) role_jobs_per_caller: BTreeMap<String, u32>,
     /// `pod.profile`.
     pub(in crate::policy) pod_profile: PodProfile,
+    /// `clone.hosts`.
+    pub(in crate::policy) clone_hosts: Vec<CloneEntry>,
+    /// Those of each role.
+    pub(in crate::policy) role_clone_hosts: BTreeMap<String, Vec<CloneEntry>>,
+    /// `clone.submodules`.
+    pub(in crate::policy) submodules: bool,
+    /// `cache.access`.
+    pub(in crate::policy) cache: CacheAccess,
+    /// That of each role.
+    pub(in crate::policy) role_cache: BTreeMap<String, CacheAccess>,
 }
 
 /// How many entries of a list a hint may name.
@@ -101,6 +117,11 @@ impl Config {
         let base = keys(&images);
         let reads = Reads::of(&written, overlay)?;
         let jobs_per_caller = at_least_one(written.limits.jobs_per_caller, "config.limits.jobs_per_caller")?;
+        let clone_hosts = match &overlay.clone_hosts {
+            Some(set) => clone::parse_hosts(set).map_err(of_overlay("clone hosts"))?,
+            None => clone::parse_hosts(&written.clone.hosts).map_err(of_data("config.clone.hosts"))?,
+        };
+        let mut role_clone_hosts = BTreeMap::new();
         let mut role_images = BTreeMap::new();
         let mut role_jobs_per_caller = BTreeMap::new();
         let mut roles = Map::new();
@@ -111,6 +132,11 @@ impl Config {
                 images.clear();
             }
             images.retain(|image| !base.contains(&image.key()));
+            let place = format!("config.roles.{name}.clone_hosts");
+            let mut more = clone::parse_hosts(&role.clone_hosts).map_err(of_data(&place))?;
+            if overlay.clone_hosts.is_some() {
+                more.clear();
+            }
             roles.insert(
                 name.clone(),
                 json!({
@@ -118,8 +144,11 @@ impl Config {
                     "images_shown": shown(&images),
                     "read_namespaces": object(reads.role_namespaces.get(name).cloned().unwrap_or_default()),
                     "jobs_per_caller": role.jobs_per_caller,
+                    "clone_hosts": clone::hosts(&more),
+                    "cache": role.cache,
                 }),
             );
+            role_clone_hosts.insert(name.clone(), more);
             let place = format!("config.roles.{name}.jobs_per_caller");
             if let Some(most) = at_least_one(role.jobs_per_caller, &place)? {
                 role_jobs_per_caller.insert(name.clone(), most);
@@ -170,6 +199,8 @@ impl Config {
                 "verbs": object(reads.verbs),
                 "forbidden_flags": object(reads.forbidden_flags),
             },
+            "clone": { "hosts": clone::hosts(&clone_hosts), "submodules": written.clone.submodules },
+            "cache": { "access": written.cache.access },
             "pod": { "profile": written.pod.profile },
             "limits": { "jobs_per_caller": jobs_per_caller },
             "roles": roles,
@@ -183,6 +214,11 @@ impl Config {
             role_read_namespaces: reads.role_namespaces,
             jobs_per_caller,
             role_jobs_per_caller,
+            clone_hosts,
+            role_clone_hosts,
+            submodules: written.clone.submodules,
+            cache: written.cache.access.into(),
+            role_cache: written.roles.into_iter().map(|(name, role)| (name, role.cache.into())).collect(),
             pod_profile: match written.pod.profile {
                 Profile::Restricted => PodProfile::Restricted,
                 Profile::Compat => PodProfile::Compat,

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::caller::Caller;
-use crate::plan::{JobPlan, KubectlPlan, Plan};
+use crate::plan::{ClonePlan, JobPlan, KubectlPlan, Plan, PlannedCache};
 use crate::schema::ToolCall;
 
 /// The version of the document's shape: it changes when a field changes its meaning or goes.
@@ -63,9 +63,34 @@ fn job(plan: &JobPlan) -> Value {
             "cpu_limit_millis": resources.cpu_limit_millis,
             "memory_limit_bytes": resources.memory_limit_bytes,
         },
-        "clone": null,
+        "clone": plan.clone_plan().map(clone),
+        "cache": plan.cache().map(cache),
+        "extra_env_names": plan.extra_env_names(),
         "manifest": plan.manifest_view(),
         "manifest_sha256": plan.manifest_sha256(),
+    })
+}
+
+fn clone(plan: &ClonePlan) -> Value {
+    let path = plan.url.path();
+    let repository = path.strip_prefix('/').unwrap_or(path);
+    json!({
+        "host": plan.url.host().name(),
+        "port": plan.url.host().port(),
+        "path": path,
+        "repository": repository.strip_suffix(".git").unwrap_or(repository),
+        "ref": plan.reference.as_str(),
+        "commit": plan.reference.is_commit(),
+        "subdir": plan.subdir,
+        "submodules": plan.submodules,
+    })
+}
+
+fn cache(cache: &PlannedCache) -> Value {
+    json!({
+        "claim": cache.volume.claim,
+        "mount_path": cache.volume.mount_path,
+        "read_only": cache.read_only,
     })
 }
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::ids::DecisionId;
-use crate::plan::{JobSettings, plan};
+use crate::plan::{JobExtras, JobSettings, plan};
 use crate::schema::{Catalogue, ToolCall};
 
 const DATA: &[u8] = include_bytes!("../../policies/data.yaml");
@@ -43,6 +43,11 @@ pub(crate) fn settings() -> JobSettings {
         helper_image: "busybox:1.36".to_owned(),
         user: 65532,
         profile: PodProfile::Restricted,
+        extras: JobExtras {
+            clone_image: Some("alpine/git:latest".to_owned()),
+            clone_secret: Some("git-tokens".to_owned()),
+            ..JobExtras::default()
+        },
     }
 }
 

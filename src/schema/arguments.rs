@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::ids::DecisionId;
 use crate::refusal::Reason;
-use crate::schema::call::{Arguments, InputFile, RequestedLimits, RunJob, ToolCall};
+use crate::schema::call::{Arguments, CloneRequest, InputFile, RequestedLimits, RunJob, ToolCall};
 
 const RUN_JOB: &str = "run_job";
 const LIST_PODS: &str = "list_pods";
@@ -71,6 +71,7 @@ struct RunJobWire {
     timeout_s: Option<Value>,
     workdir: Option<String>,
     artifacts: Option<Vec<String>>,
+    clone: Option<CloneRequest>,
 }
 
 #[derive(Deserialize)]
@@ -105,6 +106,7 @@ impl RunJobWire {
             timeout_s: self.timeout_s.map(|seconds| whole_number(&seconds, "timeout_s")).transpose()?,
             workdir: self.workdir,
             artifacts: self.artifacts,
+            clone: self.clone,
         })
     }
 }

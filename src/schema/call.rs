@@ -111,6 +111,21 @@ pub struct RunJob {
     pub workdir: Option<String>,
     /// Globs of the files that come back; absent means those that are new or changed.
     pub artifacts: Option<Vec<String>>,
+    /// A repository to clone into the work directory first.
+    pub clone: Option<CloneRequest>,
+}
+
+/// `clone`, syntactically valid and not yet interpreted.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CloneRequest {
+    /// The repository's https URL.
+    pub repo_url: String,
+    /// A branch, a tag or a commit's id.
+    #[serde(rename = "ref")]
+    pub reference: String,
+    /// Where to, relative to the work directory; absent means `repo`.
+    pub subdir: Option<String>,
 }
 
 /// One input file.
@@ -188,7 +203,17 @@ impl RunJob {
             "timeout_s": self.timeout_s,
             "workdir": self.workdir,
             "artifacts": self.artifacts,
+            "clone": self.clone.as_ref().map(CloneRequest::redacted),
         })
+    }
+}
+
+impl CloneRequest {
+    /// A URL that holds a credential is refused by the plan, and must not be in the refusal's record.
+    fn redacted(&self) -> Value {
+        let may_hold_one = self.repo_url.contains(['@', '?', '#', '%']);
+        let url = if may_hold_one { json!({ "len": self.repo_url.len() }) } else { json!(self.repo_url) };
+        json!({ "repo_url": url, "ref": self.reference, "subdir": self.subdir })
     }
 }
 

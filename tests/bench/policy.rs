@@ -8,7 +8,7 @@ use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use jiff::Timestamp;
 use kubepermit::caller::Caller;
 use kubepermit::ids::DecisionId;
-use kubepermit::plan::{self, JobSettings, KubectlSettings, Plan, PodProfile, Settings};
+use kubepermit::plan::{self, JobExtras, JobSettings, KubectlSettings, Plan, PodProfile, Settings};
 use kubepermit::policy::{BundleSource, Overlay, Policy, Question, Verdict};
 use kubepermit::schema::{Catalogue, ToolCall};
 use serde_json::json;
@@ -40,6 +40,7 @@ fn settings() -> Settings {
         helper_image: "busybox:1.36".to_owned(),
         user: 65532,
         profile: PodProfile::Restricted,
+        extras: JobExtras::default(),
     };
     let kubectl = KubectlSettings {
         context: "bench".to_owned(),

@@ -33,6 +33,7 @@ async fn start(unconfined: bool) -> Embedded {
         namespaces: vec![NAMESPACE.to_owned()],
         launcher: PathBuf::from(env!("CARGO_BIN_EXE_kubepermit")),
         unconfined,
+        extras: kubepermit::embedded::EmbeddedExtras::default(),
     };
     Embedded::start(options).await.unwrap()
 }

@@ -16,7 +16,7 @@ use kubepermit::audit::{Audit, AuditOptions, AuditTarget, DecisionSummary, Entry
 use kubepermit::caller::Caller;
 use kubepermit::executor::{Cluster, ClusterSource, JobExecutor, JobLimits, JobOutcome, JobSlot, Progress};
 use kubepermit::ids::DecisionId;
-use kubepermit::plan::{JobSettings, KubectlSettings, PodProfile, Settings, plan};
+use kubepermit::plan::{JobExtras, JobSettings, KubectlSettings, PodProfile, Settings, plan};
 use kubepermit::policy::{BundleSource, Overlay, Permit, Policy, Question, Verdict};
 use kubepermit::schema::Catalogue;
 use serde_json::Value;
@@ -52,6 +52,7 @@ pub fn settings() -> Settings {
         helper_image: "busybox:1.36".to_owned(),
         user: 65532,
         profile: PodProfile::Restricted,
+        extras: JobExtras::default(),
     };
     let kubectl = KubectlSettings {
         context: "test".to_owned(),

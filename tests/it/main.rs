@@ -9,6 +9,7 @@
 )]
 
 mod cli;
+mod clone;
 mod cluster;
 mod confined;
 mod embedded;
@@ -19,3 +20,4 @@ mod reads;
 mod sandbox;
 mod session;
 mod stdio;
+mod variables;

@@ -29,6 +29,7 @@ async fn a_panic_in_a_call_is_one_error() {
         namespaces: vec!["mcp-ephemeral".to_owned()],
         launcher: env!("CARGO_BIN_EXE_kubepermit").into(),
         unconfined: false,
+        extras: kubepermit::embedded::EmbeddedExtras::default(),
     })
     .await
     .unwrap();

@@ -83,6 +83,7 @@ async fn pod(confinement: Confinement, argv: &[&str]) -> Pod {
         env: vec![("PATH".into(), "/usr/bin:/bin".into()), ("HOME".into(), home.to_str().unwrap().into())],
         working_dir: "/work".into(),
         mounts,
+        network: false,
         limits: Limits::default(),
     };
     Pod { sandbox, folder, spec }

@@ -12,11 +12,10 @@ use super::status::{ApiError, What};
 const GIT_VERSION: &str = "v1.33.0+kubepermit-embedded";
 
 /// Kinds that exist and of which there is never one: what reads of a small cluster run into. Group, version, plural, kind.
-const EMPTY_KINDS: [EmptyKind; 12] = [
+const EMPTY_KINDS: [EmptyKind; 11] = [
     EmptyKind::new("", "v1", "configmaps", "ConfigMap", "cm"),
     EmptyKind::new("", "v1", "endpoints", "Endpoints", "ep"),
     EmptyKind::new("", "v1", "limitranges", "LimitRange", "limits"),
-    EmptyKind::new("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", "pvc"),
     EmptyKind::new("", "v1", "resourcequotas", "ResourceQuota", "quota"),
     EmptyKind::new("", "v1", "secrets", "Secret", ""),
     EmptyKind::new("", "v1", "serviceaccounts", "ServiceAccount", "sa"),
@@ -78,6 +77,8 @@ pub async fn core_resources() -> Response {
                "verbs": read, "shortNames": ["ns"]}),
         json!({"name": "nodes", "singularName": "node", "namespaced": false, "kind": "Node",
                "verbs": read, "shortNames": ["no"]}),
+        json!({"name": "persistentvolumeclaims", "singularName": "persistentvolumeclaim", "namespaced": true,
+               "kind": "PersistentVolumeClaim", "verbs": read, "shortNames": ["pvc"]}),
         json!({"name": "pods", "singularName": "pod", "namespaced": true, "kind": "Pod",
                "verbs": ["delete", "deletecollection", "get", "list", "watch"],
                "shortNames": ["po"], "categories": ["all"]}),

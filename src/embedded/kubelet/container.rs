@@ -101,8 +101,13 @@ impl<S: Copy> Task<S> {
         let image = self.pull().await?;
         let uid = self.pod.metadata.uid.clone().unwrap_or_default();
         let links = self.cluster.kubelet.links.get(&image.name).cloned().unwrap_or_default();
-        let around =
-            Surroundings { image: &image, volumes: &self.volumes, links: &links, pod_ip: &self.pod_ip };
+        let around = Surroundings {
+            image: &image,
+            volumes: &self.volumes,
+            links: &links,
+            pod_ip: &self.pod_ip,
+            network: self.may_use_network(),
+        };
         let launch = match prepare(&self.pod, &self.container, around) {
             Ok(launch) => launch,
             Err(message) => {
@@ -162,6 +167,12 @@ impl<S: Copy> Task<S> {
             started,
             finished,
         }))
+    }
+
+    /// An init container of the one image that may: a call cannot make one.
+    fn may_use_network(&self) -> bool {
+        let image = &self.cluster.kubelet.storage.network_image;
+        self.list == "spec.initContainers" && image.is_some() && *image == self.container.image
     }
 
     /// Finds the image, as often as it takes. `None` when the container is told to stop meanwhile.

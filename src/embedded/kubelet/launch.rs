@@ -22,6 +22,8 @@ pub struct Surroundings<'a> {
     pub links: &'a Path,
     /// The pod's address.
     pub pod_ip: &'a str,
+    /// Whether the container may use the machine's network.
+    pub network: bool,
 }
 
 /// The process of `container`.
@@ -59,11 +61,13 @@ pub fn prepare(pod: &Pod, container: &Container, around: Surroundings<'_>) -> Re
         mounts.push(Mount {
             host,
             path: PathBuf::from(&mount.mount_path),
-            read_only: mount.read_only.unwrap_or_default(),
+            // The kubelet mounts a Secret so in any case.
+            read_only: mount.read_only.unwrap_or_default() || is_secret(pod, &mount.name),
         });
     }
     let limit = container.resources.as_ref().and_then(|r| r.limits.as_ref()).and_then(|l| l.get("memory"));
     Ok(Launch {
+        network: around.network,
         hostname: pod.metadata.name.clone().unwrap_or_default(),
         argv,
         env: env.into_iter().collect(),
@@ -75,6 +79,11 @@ pub fn prepare(pod: &Pod, container: &Container, around: Surroundings<'_>) -> Re
         mounts,
         memory_bytes: limit.and_then(|limit| quantity::units(&limit.0)),
     })
+}
+
+fn is_secret(pod: &Pod, volume: &str) -> bool {
+    let mut volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    volumes.any(|known| known.name == volume && known.secret.is_some())
 }
 
 /// Refuses what the kubelet refuses. Which user a container runs as is for the sandbox: always the same one.

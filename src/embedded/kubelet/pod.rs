@@ -101,7 +101,8 @@ impl Worker {
     async fn live(mut self) {
         self.publish();
         let directory = self.handle.directory.path().join("volumes");
-        match volumes::prepare(&self.pod, &directory, self.cluster.kubelet.sandbox.passing_group()) {
+        let kubelet = &self.cluster.kubelet;
+        match volumes::prepare(&self.pod, &directory, kubelet.sandbox.passing_group(), &kubelet.storage) {
             Ok(volumes) => {
                 self.volumes = Arc::new(volumes);
                 self.progress.ip = Some(self.address());

@@ -7,7 +7,7 @@ use landlock::{
     RulesetStatus, Scope, path_beneath_rules,
 };
 
-use super::root::{DEVICES, ETC, SYSTEM};
+use super::root::{DEVICES, ETC, NAMES, SYSTEM};
 use super::wire::{Failure, Order, Step};
 use super::{Confinement, Mount};
 
@@ -62,7 +62,11 @@ fn ruleset(order: &Order) -> Result<RulesetCreated, RulesetError> {
     let ruleset = match order.confinement {
         // No rule allows a port: on kernels that know, this is a second lock on the network.
         Confinement::Namespaces | Confinement::LandlockOnly => {
-            ruleset.handle_access(AccessNet::from_all(KNOWN))?.scope(Scope::from_all(KNOWN))?
+            let ports = match order.spec.network {
+                true => AccessNet::BindTcp.into(),
+                false => AccessNet::from_all(KNOWN),
+            };
+            ruleset.handle_access(ports)?.scope(Scope::from_all(KNOWN))?
         }
         Confinement::Unconfined => ruleset,
     };
@@ -78,6 +82,12 @@ fn ruleset(order: &Order) -> Result<RulesetCreated, RulesetError> {
             .add_rules(path_beneath_rules(SYSTEM, read))?
             .add_rules(path_beneath_rules(ETC, AccessFs::ReadFile | AccessFs::ReadDir))?
             .add_rules(path_beneath_rules(PROC, AccessFs::ReadFile | AccessFs::ReadDir))?,
+    };
+    let ruleset = match (order.spec.network, order.confinement) {
+        (true, Confinement::LandlockOnly | Confinement::Unconfined) => {
+            ruleset.add_rules(path_beneath_rules(NAMES, AccessFs::ReadFile))?
+        }
+        (true, Confinement::Namespaces) | (false, _) => ruleset,
     };
     let place = |ordered: &Mount| match order.confinement {
         Confinement::Namespaces => ordered.path.clone(),

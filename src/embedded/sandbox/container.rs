@@ -62,13 +62,9 @@ fn become_command(order: &str, status: &mut File) -> Result<Infallible, Failure>
 
 /// Makes the container's own view of the machine, and gives up the rights that this took.
 fn enter_root(order: &Order) -> Result<(), Failure> {
-    unshare(
-        CloneFlags::CLONE_NEWNS
-            | CloneFlags::CLONE_NEWNET
-            | CloneFlags::CLONE_NEWIPC
-            | CloneFlags::CLONE_NEWUTS,
-    )
-    .step("make the namespaces")?;
+    let network = if order.spec.network { CloneFlags::empty() } else { CloneFlags::CLONE_NEWNET };
+    unshare(network | CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWIPC | CloneFlags::CLONE_NEWUTS)
+        .step("make the namespaces")?;
     sethostname(&order.spec.hostname).step("set the host name")?;
     root::build(order)?;
     // A second user namespace, which owns none of the others: in it the command is an ordinary user, and even all

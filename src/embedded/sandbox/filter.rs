@@ -121,17 +121,34 @@ fn denied(order: &Order, scopes: bool) -> Result<Rules, BackendError> {
     rules.insert(libc::SYS_ioctl, terminal.into_iter().collect::<Result<_, _>>()?);
     let unix = u64::from(libc::AF_UNIX.unsigned_abs());
     match order.confinement {
+        Confinement::Namespaces if order.spec.network => {
+            rules.insert(libc::SYS_socket, vec![only_internet()?]);
+        }
         Confinement::Namespaces => {
             rules.insert(libc::SYS_socket, vec![only_if(0, SeccompCmpOp::Ne, unix)?]);
         }
         Confinement::LandlockOnly | Confinement::Unconfined => {
-            no_sockets(&mut rules)?;
+            if order.spec.network {
+                rules.insert(libc::SYS_socket, vec![only_internet()?]);
+            } else {
+                no_sockets(&mut rules)?;
+            }
             if !scopes {
                 no_signals(order, &mut rules)?;
             }
         }
     }
     Ok(rules)
+}
+
+/// With the machine's network: sockets of other families, Unix ones included, are denied. Those of the machine's
+/// programs that have no path are in the same namespace then.
+fn only_internet() -> Result<SeccompRule, BackendError> {
+    let others = [libc::AF_INET, libc::AF_INET6].map(|family| {
+        let family = u64::from(family.unsigned_abs());
+        SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, family)
+    });
+    SeccompRule::new(others.into_iter().collect::<Result<_, _>>()?)
 }
 
 /// Without a network of its own.
@@ -192,6 +209,7 @@ mod tests {
             env: Vec::new(),
             working_dir: "/".into(),
             mounts: Vec::new(),
+            network: false,
             limits: Limits::default(),
         };
         Order { confinement, spec, uid: 1, gateway: 4321 }

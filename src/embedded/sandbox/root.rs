@@ -37,6 +37,9 @@ pub const ETC: [&str; 13] = [
     "/etc/ssl/openssl.cnf",
 ];
 
+/// How the machine finds names: for a container that may use its network.
+pub const NAMES: [&str; 2] = ["/etc/resolv.conf", "/etc/hosts"];
+
 /// Devices without a device behind them, by their names in `/dev`.
 pub const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
@@ -52,6 +55,9 @@ pub fn build(order: &Order) -> Result<(), Failure> {
         show(Path::new(path)).step(format!("show `{path}`"))?;
     }
     write_etc(order).step("write /etc")?;
+    if order.spec.network {
+        show_names().step("show how names are found")?;
+    }
     make_devices().step("make /dev")?;
     make_proc()?;
     let mut mounts: Vec<&Mount> = order.spec.mounts.iter().collect();
@@ -246,6 +252,27 @@ fn write_etc(order: &Order) -> io::Result<()> {
     fs::write("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n")?;
     fs::write("/etc/hostname", format!("{hostname}\n"))?;
     fs::write("/etc/hosts", format!("127.0.0.1 localhost\n::1 localhost\n127.0.0.1 {hostname}\n"))
+}
+
+/// Copies, as one of the two is often a link to where the container cannot look.
+fn show_names() -> io::Result<()> {
+    for name in NAMES {
+        // A machine without the file finds names by its defaults.
+        if let Ok(text) = fs::read(in_old(&follow(name))) {
+            fs::write(name, text)?;
+        }
+    }
+    fs::write("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n")
+}
+
+/// Where a link of the machine leads, if it is one.
+fn follow(name: &str) -> PathBuf {
+    let path = Path::new(name);
+    match fs::read_link(in_old(path)) {
+        Ok(target) if target.is_absolute() => target,
+        Ok(target) => path.parent().unwrap_or(path).join(target),
+        Err(_) => path.to_owned(),
+    }
 }
 
 fn make_devices() -> io::Result<()> {

@@ -1,7 +1,7 @@
 //! The kinds that the store keeps, and the fields by which each may be selected.
 
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{Event, Namespace, Node, Pod};
+use k8s_openapi::api::core::v1::{Event, Namespace, Node, PersistentVolumeClaim, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::{ListableResource, Metadata};
 use serde::Serialize;
@@ -36,6 +36,18 @@ impl Kind for Namespace {
             "status.phase" => Some(self.status.as_ref().and_then(|s| s.phase.clone()).unwrap_or_default()),
             _ => None,
         }
+    }
+}
+
+impl Kind for PersistentVolumeClaim {
+    const NAMESPACED: bool = true;
+
+    fn collection(store: &Store) -> &Collection<Self> {
+        &store.claims
+    }
+
+    fn field(&self, _path: &str) -> Option<String> {
+        None
     }
 }
 

@@ -126,11 +126,21 @@ fn rows() -> Vec<(&'static str, Pod, Expected)> {
             E::Ended(Status::Error, Some(Reason::InjectFailed), -1),
         ),
         (
-            "another init container failed",
+            "the cloner failed",
             pod(
                 none(),
                 json!({ "phase": "Pending",
                     "initContainerStatuses": [container("clone", exit(128, "Error"))],
+                    "containerStatuses": main(waiting("PodInitializing", "")) }),
+            ),
+            E::Ended(Status::Error, Some(Reason::CloneFailed), -1),
+        ),
+        (
+            "another init container failed",
+            pod(
+                none(),
+                json!({ "phase": "Pending",
+                    "initContainerStatuses": [container("istio-init", exit(128, "Error"))],
                     "containerStatuses": main(waiting("PodInitializing", "")) }),
             ),
             E::Ended(Status::Error, Some(Reason::StartFailed), -1),

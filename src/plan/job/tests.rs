@@ -1,13 +1,15 @@
 //! Whole plans: amounts, redaction, refusals, and the properties of every manifest that can come out.
 
 mod every_manifest;
+mod extras;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::*;
-use crate::schema::{InputFile, RequestedLimits};
+use crate::plan::AllowedImages;
+use crate::schema::{CloneRequest, InputFile, RequestedLimits};
 
 fn settings() -> JobSettings {
     JobSettings {
@@ -19,6 +21,7 @@ fn settings() -> JobSettings {
         helper_image: "busybox:1.36".to_owned(),
         user: 65532,
         profile: PodProfile::Restricted,
+        extras: JobExtras::default(),
     }
 }
 
@@ -31,11 +34,11 @@ fn call() -> RunJob {
 }
 
 fn planned(job: &RunJob) -> JobPlan {
-    plan(DecisionId::mint(), job, &settings(), &AllowedImages::default()).unwrap()
+    plan(DecisionId::mint(), job, &settings(), &Rights::from(&AllowedImages::default())).unwrap()
 }
 
 fn refused(job: &RunJob) -> Vec<Reason> {
-    plan(DecisionId::mint(), job, &settings(), &AllowedImages::default()).unwrap_err().reasons
+    plan(DecisionId::mint(), job, &settings(), &Rights::from(&AllowedImages::default())).unwrap_err().reasons
 }
 
 fn json_of(plan: &JobPlan) -> Value {
@@ -105,6 +108,11 @@ fn every_fault_of_a_call_is_named_at_once() {
         timeout_s: Some(u64::MAX),
         workdir: Some("/".to_owned()),
         artifacts: Some(vec!["out".to_owned(), "../out".to_owned()]),
+        clone: Some(CloneRequest {
+            repo_url: "http://a/b".to_owned(),
+            reference: "-x".to_owned(),
+            subdir: Some("..".to_owned()),
+        }),
     };
     let reasons = refused(&job);
     let named: Vec<(&str, &str)> =
@@ -122,6 +130,10 @@ fn every_fault_of_a_call_is_named_at_once() {
             ("timeout.invalid", "/timeout_s"),
             ("limits.invalid", "/limits/cpu"),
             ("limits.invalid", "/limits/memory"),
+            ("clone.unavailable", "/clone"),
+            ("clone.url", "/clone/repo_url"),
+            ("clone.ref", "/clone/ref"),
+            ("clone.subdir", "/clone/subdir"),
         ]
     );
     assert!(reasons.iter().all(|reason| !reason.hint.is_empty() && !reason.message.is_empty()));
@@ -132,7 +144,8 @@ fn settings_that_cannot_be_used_refuse_every_call() {
     let with = |change: fn(&mut JobSettings)| {
         let mut settings = settings();
         change(&mut settings);
-        let refusal = plan(DecisionId::mint(), &call(), &settings, &AllowedImages::default()).unwrap_err();
+        let refusal = plan(DecisionId::mint(), &call(), &settings, &Rights::from(&AllowedImages::default()))
+            .unwrap_err();
         refusal.reasons.into_iter().map(|reason| reason.code).collect::<Vec<_>>()
     };
     assert_eq!(with(|settings| settings.helper_image = "Bad".to_owned()), ["plan.helper_image"]);

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{Capabilities, Container, EnvVar, ResourceRequir
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use crate::plan::PodProfile;
-use crate::plan::manifest::{DONE_FILE, HELPER, INJECT, MAIN, Parts, READY_FILE, volumes};
+use crate::plan::manifest::{DONE_FILE, HELPER, INJECT, MAIN, Parts, READY_FILE, cloner, volumes};
 use crate::plan::process::literal;
 use crate::plan::quantity::{cpu_quantity, memory_quantity};
 
@@ -27,13 +27,13 @@ pub(super) fn main(parts: &Parts<'_>) -> Container {
         image_pull_policy: Some("IfNotPresent".to_owned()),
         command: Some(parts.command.iter().map(|argument| literal(argument)).collect()),
         working_dir: Some(parts.workdir.to_owned()),
-        env: Some(env(parts.env)),
+        env: Some(env(parts)),
         resources: Some(main_resources(parts)),
         security_context: Some(security_context(match parts.settings.profile {
             PodProfile::Restricted => Some(true),
             PodProfile::Compat => None,
         })),
-        volume_mounts: Some(volumes::main_mounts(parts.workdir)),
+        volume_mounts: Some(volumes::main_mounts(parts)),
         ..Container::default()
     }
 }
@@ -73,11 +73,14 @@ fn wait_for(file: &str) -> String {
     format!("trap 'exit 143' TERM; until [ -e {file} ]; do sleep 0.1 || sleep 1; done")
 }
 
-/// The caller's variables in order of their names, and a HOME that can be written to.
-fn env(caller: &BTreeMap<String, String>) -> Vec<EnvVar> {
+/// The caller's variables in order of their names, over the operator's for every job, over a HOME that can be
+/// written to. Names that a caller may not set are the policy's.
+fn env(parts: &Parts<'_>) -> Vec<EnvVar> {
     let home = ("HOME".to_owned(), "/tmp".to_owned());
     let mut all = BTreeMap::from([home]);
-    all.extend(caller.iter().map(|(name, value)| (name.clone(), value.clone())));
+    all.extend(parts.clone.into_iter().flat_map(|clone| cloner::environment(parts.workdir, clone)));
+    let given = parts.settings.extras.env.iter().chain(parts.env);
+    all.extend(given.map(|(name, value)| (name.clone(), value.clone())));
     all.into_iter()
         .map(|(name, value)| EnvVar { name, value: Some(literal(&value)), value_from: None })
         .collect()
@@ -94,11 +97,11 @@ fn main_resources(parts: &Parts<'_>) -> ResourceRequirements {
     ResourceRequirements { requests: Some(requests), limits: Some(limits), claims: None }
 }
 
-fn amounts(amounts: &[(&str, &str)]) -> BTreeMap<String, Quantity> {
+pub(super) fn amounts(amounts: &[(&str, &str)]) -> BTreeMap<String, Quantity> {
     amounts.iter().map(|(name, amount)| ((*name).to_owned(), Quantity((*amount).to_owned()))).collect()
 }
 
-fn security_context(read_only_root: Option<bool>) -> SecurityContext {
+pub(super) fn security_context(read_only_root: Option<bool>) -> SecurityContext {
     SecurityContext {
         allow_privilege_escalation: Some(false),
         read_only_root_filesystem: read_only_root,

@@ -24,6 +24,8 @@ pub(super) struct Config {
     pub(super) timeouts: Timeouts,
     pub(super) files: Files,
     pub(super) env: Env,
+    pub(super) clone: Clones,
+    pub(super) cache: Cache,
     pub(super) reads: Reads,
     pub(super) pod: Pod,
     #[serde(default)]
@@ -69,6 +71,28 @@ pub(super) struct Env {
 
 #[derive(DeriveDeserialize)]
 #[serde(deny_unknown_fields)]
+pub(super) struct Clones {
+    pub(super) hosts: Vec<String>,
+    pub(super) submodules: bool,
+}
+
+#[derive(DeriveDeserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Cache {
+    pub(super) access: Access,
+}
+
+#[derive(Clone, Copy, Default, DeriveDeserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Access {
+    #[default]
+    None,
+    Read,
+    Write,
+}
+
+#[derive(DeriveDeserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Reads {
     pub(super) namespaces: Vec<String>,
     pub(super) verbs: Vec<String>,
@@ -102,6 +126,10 @@ pub(super) struct Role {
     #[serde(default)]
     pub(super) read_namespaces: Vec<String>,
     pub(super) jobs_per_caller: Option<u32>,
+    #[serde(default)]
+    pub(super) clone_hosts: Vec<String>,
+    #[serde(default)]
+    pub(super) cache: Access,
 }
 
 /// A Kubernetes quantity as text. A number without quotes is taken as Kubernetes takes it.

@@ -40,6 +40,8 @@ fn the_shipped_ceilings_are_those_of_the_design() {
             },
             "forbidden_flags": forbidden,
         },
+        "clone": { "hosts": {}, "submodules": false },
+        "cache": { "access": "write" },
         "pod": { "profile": "restricted" },
         "limits": { "jobs_per_caller": null },
         "roles": {},

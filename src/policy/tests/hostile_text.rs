@@ -106,6 +106,7 @@ fn whole_call(tool: &str) -> Value {
             "image": "busybox:1.36", "command": ["true"], "env": { "A": "b" }, "timeout_s": 1, "workdir": "/work",
             "files": [{ "path": "a", "content_b64": "", "mode": "0644" }], "limits": { "cpu": "1", "memory": "1Gi" },
             "artifacts": ["out"],
+            "clone": { "repo_url": "https://github.com/a/b", "ref": "main", "subdir": "repo" },
         }),
         "list_pods" => {
             json!({ "namespace": "dev", "selector": "a=b", "field_selector": "status.phase=Running" })

@@ -250,6 +250,7 @@ async fn embedded(namespace: &str) -> Embedded {
         namespaces: vec![namespace.to_owned()],
         launcher: PathBuf::from(env!("CARGO_BIN_EXE_kubepermit")),
         unconfined: false,
+        extras: Default::default(),
     })
     .await
     .unwrap()

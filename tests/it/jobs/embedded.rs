@@ -23,6 +23,7 @@ pub(super) async fn cluster() -> Embedded {
         namespaces: vec![NAMESPACE.to_owned()],
         launcher: PathBuf::from(env!("CARGO_BIN_EXE_kubepermit")),
         unconfined: false,
+        extras: kubepermit::embedded::EmbeddedExtras::default(),
     })
     .await
     .unwrap()

@@ -55,6 +55,7 @@ fn any_call() -> impl Strategy<Value = RunJob> {
             timeout_s,
             workdir,
             artifacts,
+            clone: None,
         })
 }
 
@@ -78,7 +79,7 @@ proptest! {
     fn passes_pod_security(job in any_call(), compat in any::<bool>()) {
         let profile = if compat { PodProfile::Compat } else { PodProfile::Restricted };
         let settings = JobSettings { profile, ..settings() };
-        let Ok(plan) = plan(DecisionId::mint(), &job, &settings, &AllowedImages::default()) else {
+        let Ok(plan) = plan(DecisionId::mint(), &job, &settings, &Rights::from(&AllowedImages::default())) else {
             return Ok(());
         };
         let template = json_of(&plan)["spec"]["template"].clone();
@@ -89,7 +90,7 @@ proptest! {
 
     #[test]
     fn bounds_the_pod_beyond_pod_security(job in any_call()) {
-        let Ok(plan) = plan(DecisionId::mint(), &job, &settings(), &AllowedImages::default()) else {
+        let Ok(plan) = plan(DecisionId::mint(), &job, &settings(), &Rights::from(&AllowedImages::default())) else {
             return Ok(());
         };
         let manifest = json_of(&plan);
@@ -142,7 +143,7 @@ proptest! {
     /// What the API server's validation demands of any pod.
     #[test]
     fn is_a_pod_that_kubernetes_accepts(job in any_call()) {
-        let Ok(plan) = plan(DecisionId::mint(), &job, &settings(), &AllowedImages::default()) else {
+        let Ok(plan) = plan(DecisionId::mint(), &job, &settings(), &Rights::from(&AllowedImages::default())) else {
             return Ok(());
         };
         let manifest = json_of(&plan);
@@ -165,7 +166,7 @@ proptest! {
 
     #[test]
     fn gives_the_command_what_the_caller_wrote_and_no_more(job in any_call()) {
-        let Ok(plan) = plan(DecisionId::mint(), &job, &settings(), &AllowedImages::default()) else {
+        let Ok(plan) = plan(DecisionId::mint(), &job, &settings(), &Rights::from(&AllowedImages::default())) else {
             return Ok(());
         };
         let manifest = json_of(&plan);
@@ -223,7 +224,7 @@ fn most_generated_calls_are_accepted() {
     let accepted = (0..200)
         .filter(|_| {
             let job = any_call().new_tree(&mut runner).unwrap().current();
-            plan(DecisionId::mint(), &job, &settings(), &AllowedImages::default()).is_ok()
+            plan(DecisionId::mint(), &job, &settings(), &Rights::from(&AllowedImages::default())).is_ok()
         })
         .count();
     assert!(accepted > 150, "{accepted} of 200");
