@@ -17,6 +17,7 @@ mod cleanup;
 mod cluster;
 mod collect;
 mod dispatch;
+mod doctor;
 mod exec;
 mod fault;
 mod feed;
@@ -33,6 +34,7 @@ mod text;
 
 pub use cluster::{Cluster, ClusterError, ClusterSource};
 pub use dispatch::{Executor, Outcome};
+pub use doctor::{JobExam, ReadExam, examine_jobs, examine_reads};
 pub use kubectl::{
     Access, KubectlExecutor, PrivateHome, ReadFailure, ReadLimits, ReadOutcome, ReadReason, ReadSource,
     ReadText, ReadTools,

@@ -13,7 +13,9 @@ pub mod quantity;
 pub use budgets::Budgets;
 pub use image::{AllowedImages, ImageReference, ResolvedImage};
 pub use job::{JobPlan, JobResources, JobSettings, PlannedFile, PodProfile};
-pub use kubectl::{DnsLabel, KubectlPlan, KubectlSettings, NameError, Presentation, Verb};
+pub use kubectl::{
+    DnsLabel, KubectlPlan, KubectlSettings, NameError, Presentation, Verb, describable_resources,
+};
 pub use quantity::QuantityError;
 
 use crate::refusal::{Reason, Refusal};

@@ -10,6 +10,7 @@
 
 mod cli;
 mod confined;
+mod doctor;
 mod embedded;
 mod fail_closed;
 mod jobs;
