@@ -1,5 +1,9 @@
 //! Joins configuration to stages: the composition root. The only file that knows the embedded cluster.
 
+mod doctor;
+
+pub use doctor::examine;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -218,8 +222,9 @@ fn load_policy(config: &Config) -> anyhow::Result<Policy> {
     Ok(policy.with_time_limit(config::POLICY_TIME_LIMIT))
 }
 
-fn start_audit(config: &Config) -> anyhow::Result<Audit> {
-    let target = match &config.audit {
+/// Where the records go.
+fn audit_target(config: &Config) -> AuditTarget {
+    match &config.audit {
         AuditChoice::Stderr => AuditTarget::Stderr,
         AuditChoice::StateDirectory(directory) => AuditTarget::Directory(directory.clone()),
         // An existing directory is one; so is a name that ends like one.
@@ -227,13 +232,17 @@ fn start_audit(config: &Config) -> anyhow::Result<Audit> {
             AuditTarget::Directory(path.clone())
         }
         AuditChoice::Path(path) => AuditTarget::File(path.clone()),
-    };
+    }
+}
+
+fn start_audit(config: &Config) -> anyhow::Result<Audit> {
     let options = AuditOptions {
         record_commands: config.audit_commands,
         instance: config.instance.clone(),
         ..AuditOptions::default()
     };
-    Audit::start(target, options).context("the audit log cannot be used (KUBEPERMIT_AUDIT, --audit)")
+    Audit::start(audit_target(config), options)
+        .context("the audit log cannot be used (KUBEPERMIT_AUDIT, --audit)")
 }
 
 fn source(config: &Config, embedded: Option<&Embedded>) -> ClusterSource {

@@ -17,6 +17,7 @@
 pub mod chain;
 mod error;
 mod file;
+mod inspect;
 mod line;
 mod log;
 mod open;
@@ -27,6 +28,7 @@ mod tests;
 mod writer;
 
 pub use error::AuditError;
+pub use inspect::{Inspection, inspect};
 pub use record::{ArtifactSummary, DecisionSummary, Entry, OutcomeStatus, OutcomeSummary, OutputSummary};
 pub use redact::unparsed;
 

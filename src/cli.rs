@@ -1,6 +1,7 @@
 //! The command line: what may be typed, and which command it leads to.
 
 mod call;
+mod doctor;
 mod options;
 mod policy;
 mod serve;
@@ -18,7 +19,7 @@ pub use options::GatewayOptions;
 pub mod exit {
     /// The command did what it was asked; a job succeeded, a read gave something.
     pub const SUCCESS: u8 = 0;
-    /// A job failed, timed out or could not run; a read failed; a policy test failed.
+    /// A job failed, timed out or could not run; a read failed; a policy test or a check of doctor failed.
     pub const FAILED: u8 = 1;
     /// A call was refused, or the command line or configuration cannot be used.
     pub const REFUSED: u8 = 2;
@@ -26,8 +27,8 @@ pub mod exit {
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  done; the job succeeded, the tests passed
-  1  the job failed, timed out or could not run; the read failed; a test failed
+  0  done; the job succeeded, the tests passed, no check of doctor failed
+  1  the job failed, timed out or could not run; the read failed; a test or a check failed
   2  the call was refused, or the command line or configuration cannot be used";
 
 /// An MCP gateway for Kubernetes: every call is checked against a schema, judged by a Rego policy and
@@ -61,6 +62,10 @@ enum Command {
     },
     /// List the tools as a client sees them.
     Tools(GatewayOptions),
+    /// Check cluster, rights, kubectl, policy and audit log, and say what to do about what is wrong. Starts no job
+    /// and changes nothing in the cluster.
+    #[command(after_help = EXIT_CODES)]
+    Doctor(GatewayOptions),
     /// Work on a policy bundle.
     #[command(subcommand)]
     Policy(PolicyCommand),
@@ -95,6 +100,7 @@ impl Cli {
                 call::run(&options, &tool, &arguments, dry_run).await
             }
             Some(Command::Tools(options)) => tools::run(&options).await,
+            Some(Command::Doctor(options)) => doctor::run(&options).await,
             Some(Command::Policy(PolicyCommand::Init { directory })) => policy::init(&directory),
             Some(Command::Policy(PolicyCommand::Test { policies })) => {
                 policy::test(policies.filter(|path| !path.is_empty()).map(PathBuf::from))

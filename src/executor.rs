@@ -19,6 +19,7 @@ mod clone;
 mod cluster;
 mod collect;
 mod dispatch;
+mod doctor;
 mod exec;
 mod fault;
 mod feed;
@@ -36,8 +37,15 @@ mod suspicion;
 mod text;
 
 pub use claim::Claim;
+/// Doors for tests/fuzz, in no ordinary build.
+#[cfg(fuzzing)]
+pub mod fuzzing {
+    pub use crate::executor::archive::{Choice, pack, unpack};
+}
+
 pub use cluster::{Cluster, ClusterError, ClusterSource};
 pub use dispatch::{Executor, Outcome};
+pub use doctor::{JobExam, ReadExam, examine_jobs, examine_reads};
 pub use kubectl::{
     Access, KubectlExecutor, PrivateHome, ReadFailure, ReadLimits, ReadOutcome, ReadReason, ReadSource,
     ReadText, ReadTools,

@@ -10,6 +10,7 @@
 
 // The vocabulary that every stage shares.
 pub mod caller;
+pub mod finding;
 pub mod ids;
 pub mod output;
 pub mod refusal;

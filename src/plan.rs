@@ -21,7 +21,9 @@ pub use image::{AllowedImages, ImageReference, ResolvedImage};
 pub use job::{
     CacheVolume, JobExtras, JobPlan, JobResources, JobSettings, PlannedCache, PlannedFile, PodProfile,
 };
-pub use kubectl::{DnsLabel, KubectlPlan, KubectlSettings, NameError, Presentation, Verb};
+pub use kubectl::{
+    DnsLabel, KubectlPlan, KubectlSettings, NameError, Presentation, Verb, describable_resources,
+};
 pub use quantity::QuantityError;
 pub use rights::{CacheAccess, Rights};
 

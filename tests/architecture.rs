@@ -6,23 +6,30 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// A top-level module and the modules of this crate that it may name. A row that is not used fails too.
-const MAY_NAME: [(&str, &[&str]); 19] = [
+const MAY_NAME: [(&str, &[&str]); 20] = [
     ("ids", &[]),
     ("strict", &[]),
     ("output", &[]),
     ("caller", &[]),
+    ("finding", &[]),
     ("refusal", &[]),
     ("schema", &["ids", "refusal"]),
     ("plan", &["ids", "refusal", "schema"]),
     ("policy", &["caller", "plan", "refusal", "schema", "strict"]),
     ("audit", &["caller", "ids", "refusal"]),
-    ("executor", &["audit", "output", "plan", "policy", "strict"]),
+    ("executor", &["audit", "finding", "output", "plan", "policy", "strict"]),
     ("reply", &["executor", "ids", "refusal"]),
     ("pipeline", &["audit", "caller", "executor", "ids", "plan", "policy", "refusal", "reply", "schema"]),
     ("transport", &["audit", "caller", "executor", "pipeline", "refusal", "reply", "schema", "strict"]),
     ("embedded", &[]),
     ("config", &["plan", "strict"]),
-    ("app", &["audit", "config", "embedded", "executor", "pipeline", "plan", "policy", "schema"]),
+    (
+        "app",
+        &[
+            "audit", "caller", "config", "embedded", "executor", "finding", "pipeline", "plan", "policy",
+            "schema",
+        ],
+    ),
     (
         "cli",
         &[
@@ -30,6 +37,7 @@ const MAY_NAME: [(&str, &[&str]); 19] = [
             "caller",
             "config",
             "executor",
+            "finding",
             "output",
             "pipeline",
             "plan",

@@ -114,7 +114,7 @@ fn open_in_directory(directory: &Path, instance: &str) -> Result<Opened, AuditEr
 
 /// A regular file that nobody else can write, and that has no other name: through one it could be changed
 /// after this one was made safe.
-fn private_file(path: &Path, metadata: &fs::Metadata) -> Result<(), AuditError> {
+pub(in crate::audit) fn private_file(path: &Path, metadata: &fs::Metadata) -> Result<(), AuditError> {
     if !metadata.is_file() {
         return Err(AuditError::NotAFile { path: path.to_owned() });
     }
@@ -138,7 +138,7 @@ fn private_file(path: &Path, metadata: &fs::Metadata) -> Result<(), AuditError> 
 /// The root of a mount is taken as it is. A container is given its volumes so: Kubernetes makes an `emptyDir`
 /// 0777, with an `fsGroup` 2777, both root's, and a bind mount has the host's owner. Whoever made the mount
 /// decided who shares it.
-fn private_directory(directory: &Path) -> Result<(), AuditError> {
+pub(in crate::audit) fn private_directory(directory: &Path) -> Result<(), AuditError> {
     const WRITABLE_BY_OTHERS: u32 = 0o022;
     const STICKY: u32 = 0o1000;
     let cannot = |source| AuditError::Directory { path: directory.to_owned(), source };
@@ -177,7 +177,7 @@ fn options() -> OpenOptions {
 }
 
 /// The path without links, so that two names of one file meet at one lock; and what is there.
-fn resolve(path: &Path) -> io::Result<(PathBuf, Option<fs::Metadata>)> {
+pub(in crate::audit) fn resolve(path: &Path) -> io::Result<(PathBuf, Option<fs::Metadata>)> {
     match path.canonicalize() {
         Ok(real) => {
             let metadata = fs::metadata(&real)?;
@@ -194,12 +194,17 @@ fn resolve(path: &Path) -> io::Result<(PathBuf, Option<fs::Metadata>)> {
     }
 }
 
+/// The file that is locked in place of the log at `path`.
+pub(in crate::audit) fn lock_path(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    PathBuf::from(name)
+}
+
 /// Takes the lock of the file at `path`. flock, since a record lock (fcntl) is lost when any descriptor of
 /// the file is closed; on a file of its own, since the log itself may be renamed.
 fn lock(path: &Path) -> Result<Flock<File>, AuditError> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".lock");
-    let lock_path = PathBuf::from(name);
+    let lock_path = lock_path(path);
     let cannot = |source| AuditError::Open { path: lock_path.clone(), source };
     let file = OpenOptions::new()
         .read(true)
@@ -230,7 +235,7 @@ fn lock(path: &Path) -> Result<Flock<File>, AuditError> {
 }
 
 /// The head after the last line of a file of `len` bytes, or why there is none.
-fn last_head(file: &mut File, len: u64) -> io::Result<Result<Head, &'static str>> {
+pub(in crate::audit) fn last_head(file: &mut File, len: u64) -> io::Result<Result<Head, &'static str>> {
     if len == 0 {
         return Ok(Ok(Head::genesis()));
     }

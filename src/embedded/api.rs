@@ -8,6 +8,7 @@ mod log;
 mod objects;
 mod pods;
 mod request;
+mod reviews;
 mod selectors;
 pub mod status;
 mod watch;
@@ -15,13 +16,11 @@ mod watch;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, Request};
-use axum::http::{HeaderMap, Method, StatusCode};
+use axum::http::Method;
 use axum::middleware::from_fn_with_state;
 use axum::response::Response;
-use axum::routing::get;
-use k8s_openapi::api::authorization::v1::{SelfSubjectAccessReview, SubjectAccessReviewStatus};
+use axum::routing::{get, post};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Event, Namespace, Node, PersistentVolumeClaim, Pod};
 
@@ -59,7 +58,6 @@ pub fn router(cluster: &Arc<Cluster>) -> Router {
             get(objects::list::<Job>).post(jobs::create).delete(jobs::delete_many),
         )
         .route("/namespaces/{namespace}/jobs/{name}", get(objects::get::<Job>).delete(jobs::delete));
-    let reviews = axum::routing::post(review_access);
     Router::new()
         .route("/version", get(discovery::version))
         .route("/api", get(discovery::core_versions))
@@ -68,7 +66,8 @@ pub fn router(cluster: &Arc<Cluster>) -> Router {
         .route("/apis/{group}/{version}", get(discovery::group_resources))
         .nest("/api/v1", core)
         .nest("/apis/batch/v1", batch)
-        .route("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", reviews)
+        .route(access::ACCESS_REVIEWS, post(reviews::access))
+        .route(access::SUBJECT_REVIEWS, post(reviews::subject))
         .fallback(other)
         .method_not_allowed_fallback(|| async { ApiError::method_not_allowed() })
         .layer(DefaultBodyLimit::max(BODY_LIMIT))
@@ -84,11 +83,4 @@ async fn other(request: Request) -> Result<Response, ApiError> {
         return Err(ApiError::method_not_allowed());
     }
     found
-}
-
-/// There is one user, who may do everything.
-async fn review_access(headers: HeaderMap, body: Bytes) -> Result<Response, ApiError> {
-    let mut review: SelfSubjectAccessReview = request::json_body(&headers, &body)?;
-    review.status = Some(SubjectAccessReviewStatus { allowed: true, ..SubjectAccessReviewStatus::default() });
-    Ok(objects::object_response(StatusCode::CREATED, &review))
 }

@@ -26,7 +26,7 @@ pub(crate) const MOST_FILES: usize = 1000;
 ///
 /// # Errors
 /// An [`io::Error`] when a path cannot be put into an archive (a NUL byte).
-pub(crate) fn pack(files: &[PlannedFile], mtime: u64) -> io::Result<Vec<Bytes>> {
+pub fn pack(files: &[PlannedFile], mtime: u64) -> io::Result<Vec<Bytes>> {
     let mut chunks = Vec::with_capacity(files.len() * 3 + 1);
     for file in files {
         let mut header = Header::new_gnu();
@@ -51,18 +51,18 @@ pub(crate) fn pack(files: &[PlannedFile], mtime: u64) -> io::Result<Vec<Bytes>> 
 
 /// The files of a work directory.
 #[derive(Debug, Default)]
-pub(crate) struct Unpacked {
+pub struct Unpacked {
     /// New and changed files, sorted by name.
-    pub(crate) artifacts: Vec<Artifact>,
+    pub artifacts: Vec<Artifact>,
     /// How many files did not fit.
-    pub(crate) left_out: u64,
+    pub left_out: u64,
     /// Why the archive could not be read to its end, when it could not.
-    pub(crate) problem: Option<String>,
+    pub problem: Option<String>,
 }
 
 /// Which files of an archive are artifacts.
 #[derive(Debug)]
-pub(crate) enum Choice {
+pub enum Choice {
     /// All but those that equal one of these.
     Changed(Vec<PlannedFile>),
     /// Those that were asked for.
@@ -72,7 +72,7 @@ pub(crate) enum Choice {
 /// Reads an archive of the work directory, or several one after the other. Regular files only, under each of their
 /// names: symbolic links, devices and names that lead out of the directory are passed over. One that does not fit
 /// into the rest of `cap` is left out whole.
-pub(crate) fn unpack(stream: impl Read, choice: &Choice, cap: u64) -> Unpacked {
+pub fn unpack(stream: impl Read, choice: &Choice, cap: u64) -> Unpacked {
     let mut reader =
         Reader { unpacked: Unpacked::default(), choice, room: cap, seen: HashMap::new(), nameless: 0 };
     let problem = reader.read(stream).err();

@@ -4,14 +4,14 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use kube::config::{ExecInteractiveMode, KubeConfigOptions, Kubeconfig};
+use kube::config::{ExecInteractiveMode, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use crate::executor::fault::Fault;
-use crate::executor::proxy::is_direct;
+use crate::executor::proxy::{is_direct, is_loopback};
 
 /// How long a client may take to be made: its credential plugin is a program, and may wait for a person.
 const BUILD_DEADLINE: Duration = Duration::from_secs(20);
@@ -30,8 +30,28 @@ pub enum ClusterSource {
         /// Name of the context.
         context: Option<String>,
     },
+    /// Several files, merged as kubectl merges them: of each name the first.
+    Kubeconfigs {
+        /// Their paths.
+        paths: Vec<PathBuf>,
+        /// Name of the context.
+        context: String,
+    },
     /// The service account of the pod that this process runs in.
     InCluster,
+}
+
+/// What is known of the connection before it is made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Connection {
+    /// Scheme, host and port: a path or a user's name in the URL may be a secret.
+    pub(crate) server: String,
+    /// It is made by TLS.
+    pub(crate) encrypted: bool,
+    /// The server's certificate is checked.
+    pub(crate) verified: bool,
+    /// It does not leave this machine.
+    pub(crate) loopback: bool,
 }
 
 /// A cluster that may be unreachable: nothing is tried before the first job.
@@ -141,6 +161,24 @@ impl Cluster {
         *self.client.lock().await = None;
     }
 
+    /// Where the connection goes, and what protects it.
+    ///
+    /// # Errors
+    /// Those of [`client`](Self::client) that concern the source.
+    pub(crate) async fn connection(&self) -> Result<Connection, ClusterError> {
+        let config = self.config().await?;
+        let url = &config.cluster_url;
+        let scheme = url.scheme_str().unwrap_or("https");
+        let host = url.host().unwrap_or_default();
+        let port = url.port_u16().map(|port| format!(":{port}")).unwrap_or_default();
+        Ok(Connection {
+            server: format!("{scheme}://{host}{port}"),
+            encrypted: scheme == "https",
+            verified: !config.accept_invalid_certs,
+            loopback: is_loopback(host),
+        })
+    }
+
     /// The source, for messages.
     #[must_use]
     pub fn describe(&self) -> String {
@@ -151,6 +189,10 @@ impl Cluster {
             ClusterSource::Kubeconfig { path, context: Some(context) } => {
                 format!("context `{context}` of the kubeconfig `{}`", path.display())
             }
+            ClusterSource::Kubeconfigs { paths, context } => {
+                let paths: Vec<String> = paths.iter().map(|path| format!("`{}`", path.display())).collect();
+                format!("context `{context}` of the kubeconfig {}", paths.join(", "))
+            }
             ClusterSource::InCluster => "the pod's service account".to_owned(),
         }
     }
@@ -160,39 +202,49 @@ impl Cluster {
             ClusterSource::InCluster => Config::incluster()
                 .map_err(|error| ClusterError::InCluster { cause: Fault::of_service_account(&error) }),
             ClusterSource::Kubeconfig { path, context } => {
-                let unusable = |error| ClusterError::Kubeconfig {
-                    described: self.describe(),
-                    cause: Fault::of_kubeconfig(&error),
-                };
-                let file = path.clone();
-                let mut kubeconfig = spawn_blocking(move || Kubeconfig::read_from(file))
-                    .await
-                    .map_err(|_| ClusterError::Interrupted)?
-                    .map_err(unusable)?;
-                // A plugin that asks a question would read it from the MCP stream on standard input.
-                for user in &mut kubeconfig.auth_infos {
-                    if let Some(exec) = user.auth_info.as_mut().and_then(|info| info.exec.as_mut()) {
-                        exec.interactive_mode = Some(ExecInteractiveMode::Never);
-                    }
-                }
-                let options = KubeConfigOptions { context: context.clone(), ..KubeConfigOptions::default() };
-                let explicit_proxy = proxy_of(&kubeconfig, context.as_deref());
-                let mut config =
-                    Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(unusable)?;
-                match explicit_proxy {
-                    // A kubeconfig's own proxy-url holds, whatever the environment says.
-                    Some(proxy) => config.proxy_url = proxy.parse().ok().or(config.proxy_url),
-                    None => {
-                        let host = config.cluster_url.host().unwrap_or_default();
-                        if is_direct(&self.no_proxy, host, config.cluster_url.port_u16()) {
-                            config.proxy_url = None;
-                        }
-                    }
-                }
-                Ok(config)
+                self.config_of(vec![path.clone()], context.clone()).await
+            }
+            ClusterSource::Kubeconfigs { paths, context } => {
+                self.config_of(paths.clone(), Some(context.clone())).await
             }
         }
     }
+
+    async fn config_of(&self, paths: Vec<PathBuf>, context: Option<String>) -> Result<Config, ClusterError> {
+        let unusable = |error| ClusterError::Kubeconfig {
+            described: self.describe(),
+            cause: Fault::of_kubeconfig(&error),
+        };
+        let mut kubeconfig = spawn_blocking(move || read(&paths))
+            .await
+            .map_err(|_| ClusterError::Interrupted)?
+            .map_err(unusable)?;
+        // A plugin that asks a question would read it from the MCP stream on standard input.
+        for user in &mut kubeconfig.auth_infos {
+            if let Some(exec) = user.auth_info.as_mut().and_then(|info| info.exec.as_mut()) {
+                exec.interactive_mode = Some(ExecInteractiveMode::Never);
+            }
+        }
+        let explicit_proxy = proxy_of(&kubeconfig, context.as_deref());
+        let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
+        let mut config = Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(unusable)?;
+        match explicit_proxy {
+            // A kubeconfig's own proxy-url holds, whatever the environment says.
+            Some(proxy) => config.proxy_url = proxy.parse().ok().or(config.proxy_url),
+            None => {
+                let host = config.cluster_url.host().unwrap_or_default();
+                if is_direct(&self.no_proxy, host, config.cluster_url.port_u16()) {
+                    config.proxy_url = None;
+                }
+            }
+        }
+        Ok(config)
+    }
+}
+
+/// The files, merged.
+fn read(paths: &[PathBuf]) -> Result<Kubeconfig, KubeconfigError> {
+    paths.iter().try_fold(Kubeconfig::default(), |merged, path| merged.merge(Kubeconfig::read_from(path)?))
 }
 
 /// `proxy-url` of the cluster that the context names.

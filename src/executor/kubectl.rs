@@ -17,6 +17,7 @@ mod present;
 mod slots;
 mod spawn;
 mod table;
+pub(in crate::executor) mod version;
 
 pub use failure::{ReadFailure, ReadReason};
 pub use home::PrivateHome;

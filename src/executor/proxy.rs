@@ -7,16 +7,26 @@ use std::net::IpAddr;
 
 /// Whether `host` is reached directly, given the value of `NO_PROXY`. Loopback always is.
 pub(crate) fn is_direct(no_proxy: &str, host: &str, port: Option<u16>) -> bool {
-    let host = host.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
-    let address: Option<IpAddr> = host.parse().ok();
-    if host == "localhost" || address.is_some_and(|address| address.is_loopback()) {
+    if is_loopback(host) {
         return true;
     }
+    let host = without_brackets(host);
+    let address: Option<IpAddr> = host.parse().ok();
     no_proxy
         .split(',')
         .map(str::trim)
         .filter(|entry| !entry.is_empty())
         .any(|entry| matches(&entry.to_ascii_lowercase(), &host, address, port))
+}
+
+/// Whether `host` is this machine.
+pub(crate) fn is_loopback(host: &str) -> bool {
+    let host = without_brackets(host);
+    host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
+}
+
+fn without_brackets(host: &str) -> String {
+    host.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase()
 }
 
 fn matches(entry: &str, host: &str, address: Option<IpAddr>, port: Option<u16>) -> bool {

@@ -87,6 +87,13 @@ pub enum Presentation {
     Describe,
 }
 
+/// Group (empty for core) and plural of each resource that `describe_resource` may show.
+#[must_use]
+pub fn describable_resources() -> Vec<(&'static str, &'static str)> {
+    let resources = kind::Kind::ALL.into_iter().filter_map(kind::Kind::describable);
+    resources.map(|resource| (resource.group, resource.plural)).collect()
+}
+
 impl KubectlPlan {
     /// The decision that this plan belongs to.
     #[must_use]

@@ -20,6 +20,7 @@ mod exec;
 mod files;
 mod jobs;
 mod logs;
+mod reviews;
 mod waiting;
 
 const NAMESPACE: &str = "jobs";

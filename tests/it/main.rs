@@ -12,6 +12,7 @@ mod cli;
 mod clone;
 mod cluster;
 mod confined;
+mod doctor;
 mod embedded;
 mod fail_closed;
 mod jobs;

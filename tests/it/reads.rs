@@ -38,8 +38,7 @@ impl Stage {
     /// Puts a shell script into the folder that is first on the PATH.
     fn program(&self, name: &str, script: &str) -> PathBuf {
         let path = self.bin().join(name);
-        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        self::script(&path, script);
         path
     }
 
@@ -65,6 +64,12 @@ impl Stage {
     fn audit(&self) -> PathBuf {
         self.home.path().join(".local/state/kubepermit/audit")
     }
+}
+
+/// Writes a shell script that can be run.
+pub(crate) fn script(path: &Path, script: &str) {
+    std::fs::write(path, format!("#!/bin/sh\n{script}\n")).unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 /// The text of a result, and whether it is an error.

@@ -16,12 +16,24 @@ use super::BODY_LIMIT;
 use super::status::ApiError;
 use crate::embedded::cluster::Cluster;
 
-/// The one thing besides GET that a reader may send: a question about its own rights.
-const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+/// What somebody may do.
+pub(super) const ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+
+/// Who somebody is.
+pub(super) const SUBJECT_REVIEWS: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 
 /// Marks a request that came with the reader's prefix.
 #[derive(Debug, Clone, Copy)]
 struct Reader;
+
+/// Who sent a request that may pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Identity {
+    /// Whoever has the token.
+    Owner,
+    /// Whoever has the prefix and sends no token.
+    Reader,
+}
 
 /// Takes the reader's prefix off a request's path, before it is routed.
 pub fn strip_prefix<B>(cluster: &Cluster, request: &mut axum::http::Request<B>) {
@@ -41,12 +53,13 @@ pub fn strip_prefix<B>(cluster: &Cluster, request: &mut axum::http::Request<B>) 
 /// Lets requests through that may pass, and words as `Status` what the framework refuses in plain text.
 pub(super) async fn guard(
     State(cluster): State<Arc<Cluster>>,
-    request: Request<Body>,
+    mut request: Request<Body>,
     next: Next,
 ) -> Response {
-    if let Err(refusal) = check(&cluster, &request) {
-        return refusal.into_response();
-    }
+    match check(&cluster, &request) {
+        Ok(identity) => request.extensions_mut().insert(identity),
+        Err(refusal) => return refusal.into_response(),
+    };
     // A body that is announced as too large need not be read.
     let length = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
     if length.and_then(|value| value.parse().ok()).is_some_and(|length: usize| length > BODY_LIMIT) {
@@ -63,19 +76,21 @@ pub(super) async fn guard(
     }
 }
 
-fn check(cluster: &Cluster, request: &Request<Body>) -> Result<(), ApiError> {
+fn check(cluster: &Cluster, request: &Request<Body>) -> Result<Identity, ApiError> {
     if let Some(given) = request.headers().get(header::AUTHORIZATION) {
         let expected = format!("Bearer {}", cluster.token);
         let right = bool::from(given.as_bytes().ct_eq(expected.as_bytes()));
-        return if right { Ok(()) } else { Err(ApiError::unauthorized()) };
+        return if right { Ok(Identity::Owner) } else { Err(ApiError::unauthorized()) };
     }
     if request.extensions().get::<Reader>().is_none() {
         return Err(ApiError::unauthorized());
     }
     let path = request.uri().path();
     let reads = request.method() == Method::GET && !path.ends_with("/exec");
-    if reads || (request.method() == Method::POST && path == REVIEWS) {
-        return Ok(());
+    // Besides GET, a reader may ask about itself.
+    let asks = request.method() == Method::POST && [ACCESS_REVIEWS, SUBJECT_REVIEWS].contains(&path);
+    if reads || asks {
+        return Ok(Identity::Reader);
     }
     Err(ApiError::forbidden("without the token the embedded cluster can only be read"))
 }

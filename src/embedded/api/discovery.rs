@@ -63,7 +63,8 @@ pub async fn groups() -> Response {
         let version = json!({"groupVersion": format!("{name}/v1"), "version": "v1"});
         json!({"name": name, "versions": [version], "preferredVersion": version})
     };
-    let groups = [group("apps"), group("authorization.k8s.io"), group("batch")];
+    let names = ["apps", "authentication.k8s.io", "authorization.k8s.io", "batch"];
+    let groups = names.map(group);
     object_response(StatusCode::OK, &json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}))
 }
 
@@ -98,6 +99,10 @@ pub async fn group_resources(Path((group, version)): Path<(String, String)>) -> 
             vec![json!({"name": "jobs", "singularName": "job", "namespaced": true, "kind": "Job",
                    "verbs": ["create", "delete", "deletecollection", "get", "list", "watch"],
                    "categories": ["all"]})]
+        }
+        ("authentication.k8s.io", "v1") => {
+            vec![json!({"name": "selfsubjectreviews", "singularName": "selfsubjectreview",
+                   "namespaced": false, "kind": "SelfSubjectReview", "verbs": ["create"]})]
         }
         ("authorization.k8s.io", "v1") => {
             vec![json!({"name": "selfsubjectaccessreviews", "singularName": "selfsubjectaccessreview",

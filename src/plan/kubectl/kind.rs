@@ -44,6 +44,27 @@ pub(in crate::plan) struct Resource {
 }
 
 impl Kind {
+    /// Every kind.
+    pub(in crate::plan) const ALL: [Self; 17] = [
+        Self::Pod,
+        Self::Deployment,
+        Self::ReplicaSet,
+        Self::StatefulSet,
+        Self::DaemonSet,
+        Self::Job,
+        Self::CronJob,
+        Self::HorizontalPodAutoscaler,
+        Self::PodDisruptionBudget,
+        Self::Service,
+        Self::EndpointSlice,
+        Self::Ingress,
+        Self::NetworkPolicy,
+        Self::PersistentVolumeClaim,
+        Self::ResourceQuota,
+        Self::LimitRange,
+        Self::Node,
+    ];
+
     /// The kind of that name in the tools' schemas.
     pub(in crate::plan) fn of(name: &str) -> Option<Self> {
         let name: StrDeserializer<'_, Error> = name.into_deserializer();
