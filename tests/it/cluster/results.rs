@@ -73,10 +73,9 @@ fn an_exit_code_is_the_commands_own() {
 fn fifty_megabytes_of_output_keep_their_end() {
     let site = Site::new("output");
     let mut session = site.session();
-    let result = session.run_job(shell(
-        "awk 'BEGIN { while (i++ < 1200000) printf \"line %08d of many, all of one length\\n\", i }'",
-    ));
-    // 42 bytes a line.
+    let mut call = shell("awk 'BEGIN { while (i++ < 1200000) printf \"line %08d of many, all of one length\\n\", i }'");
+    call["timeout_s"] = json!(300);
+    let result = session.run_job(call);
     assert_eq!(end(&result), ("succeeded", "", 0), "{}", result["message"]);
     let output = result["stdout"].as_str().unwrap();
     assert!(
@@ -86,6 +85,8 @@ fn fifty_megabytes_of_output_keep_their_end() {
     );
     assert!((1_000_000..=1_048_576).contains(&output.len()), "{}", output.len());
     assert_eq!(result["truncated"]["stdout"], json!(true));
+    let omitted = usize::try_from(result["omitted_bytes"].as_u64().unwrap()).unwrap();
+    assert_eq!(omitted + output.len(), 1_200_000 * "line 01200000 of many, all of one length\n".len());
     // Nothing is missing between the first line that is there and the last.
     let lines: Vec<&str> = output.lines().skip(1).collect();
     let number = |line: &str| line[5..13].parse::<u32>().unwrap();
