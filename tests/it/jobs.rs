@@ -22,11 +22,21 @@ pub const NAMESPACE: &str = "mcp-ephemeral";
 
 /// A permit and the open record that goes with it, for a call of `run_job` with `arguments`.
 pub async fn admitted(arguments: Value) -> (Permit, OpenRecord) {
+    admitted_with(arguments, JobExtras::default(), None).await
+}
+
+/// The same, with what an operator may add.
+async fn admitted_with(
+    arguments: Value,
+    extras: JobExtras,
+    clone_hosts: Option<Vec<String>>,
+) -> (Permit, OpenRecord) {
     let policy = Policy::load(
         &BundleSource::BuiltIn,
         &Overlay {
             images: Some(vec!["busybox:1.36".to_owned(), "absent:1".to_owned()]),
             job_namespaces: Some(vec![NAMESPACE.to_owned()]),
+            clone_hosts,
             ..Overlay::default()
         },
     )
@@ -43,7 +53,7 @@ pub async fn admitted(arguments: Value) -> (Permit, OpenRecord) {
         helper_image: "busybox:1.36".to_owned(),
         user: 65532,
         profile: PodProfile::Restricted,
-        extras: JobExtras::default(),
+        extras,
     };
     let kubectl = KubectlSettings {
         context: "test".to_owned(),
@@ -87,7 +97,24 @@ pub fn executor(kubeconfig: &std::path::Path, limits: JobLimits) -> JobExecutor 
 
 /// Runs one job to its outcome.
 pub async fn run(executor: &JobExecutor, arguments: Value, cancel: CancellationToken) -> Went {
-    let (permit, record) = admitted(arguments).await;
+    see(executor, admitted(arguments).await, cancel).await
+}
+
+/// Runs one job with what an operator may add.
+pub async fn run_with(
+    executor: &JobExecutor,
+    arguments: Value,
+    extras: JobExtras,
+    clone_hosts: Option<Vec<String>>,
+) -> Went {
+    see(executor, admitted_with(arguments, extras, clone_hosts).await, CancellationToken::new()).await
+}
+
+async fn see(
+    executor: &JobExecutor,
+    (permit, record): (Permit, OpenRecord),
+    cancel: CancellationToken,
+) -> Went {
     let steps = Mutex::new(Vec::new());
     let began = Instant::now();
     let outcome = executor.run_job(permit, &record, &|step| steps.lock().unwrap().push(step), cancel).await;

@@ -35,13 +35,16 @@ pub enum Manner {
     Echo,
 }
 
+/// Each request, in order.
+type Seen = Arc<Mutex<Vec<(String, Option<String>)>>>;
+
 /// A running server. It ends with the test's runtime.
 pub struct Server {
     pub port: u16,
     /// The certificate authority, PEM.
     pub authority: String,
     /// Path, and the `Authorization` header of each request.
-    pub seen: Arc<Mutex<Vec<(String, Option<String>)>>>,
+    pub seen: Seen,
 }
 
 impl Server {
