@@ -274,12 +274,15 @@ async fn submodules_are_cloned_where_the_policy_lets_them_and_on_the_same_host_a
         .replace("    submodules: false", "    submodules: true")
         .replace("  images: []", "  images: [busybox:1.36]");
     fs::write(policy.join("data.yaml"), data).unwrap();
-    let bare = place.repos().join("team/part.git");
-    fs::create_dir_all(&bare).unwrap();
-    git(&bare, &["init", "-q", "--bare"]);
     let tool = place.repos().join("team/tool.git");
     let work = place.repos().join("work");
-    git(&work, &["push", "-q", bare.to_str().unwrap(), "main"]);
+    // The one that is not listed is there, too: only the list keeps it out.
+    for name in ["team/part.git", "other/part.git"] {
+        let bare = place.repos().join(name);
+        fs::create_dir_all(&bare).unwrap();
+        git(&bare, &["init", "-q", "--bare"]);
+        git(&work, &["push", "-q", bare.to_str().unwrap(), "main"]);
+    }
     let server = place.serve(Manner::Open, None).await;
     let id = &place.ids[2];
     let hosts = format!("localhost:{}/team", server.port);
@@ -307,6 +310,7 @@ async fn submodules_are_cloned_where_the_policy_lets_them_and_on_the_same_host_a
             assert_eq!(result["stdout"], "three\n", "{url}: {result} {log}");
         } else {
             assert_eq!(result["reason"], "clone_failed", "{url}: {result}");
+            assert!(!server.seen.lock().unwrap().iter().any(|(path, _)| path.contains("other")), "{url}");
         }
     }
 }
