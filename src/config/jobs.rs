@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::config::reader::Reader;
 use crate::config::{Setting, defaults};
-use crate::plan::checks;
+use crate::plan::{CloneHost, checks};
 use crate::strict;
 
 /// What cloning needs. A call may clone only when image and secret are both set, as with the reference server.
@@ -26,7 +26,13 @@ impl CloneConfig {
         Self {
             image: reader.text(Setting::CloneImage).map(|_| reader.image(Setting::CloneImage, "")),
             secret: reader.object_name(Setting::CloneSecret),
-            hosts: reader.list(Setting::CloneHosts),
+            hosts: reader.list(Setting::CloneHosts).inspect(|hosts| {
+                for host in hosts {
+                    if let Err(fault) = CloneHost::parse_entry(host) {
+                        reader.fault(Setting::CloneHosts, &format!("`{host}` {fault}"));
+                    }
+                }
+            }),
         }
     }
 

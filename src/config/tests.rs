@@ -68,6 +68,7 @@ fn every_fault_is_reported_at_once_and_named() {
             (Setting::MaxConcurrent, "0"),
             (Setting::CloneImage, "a b"),
             (Setting::CloneSecret, "No_Secret"),
+            (Setting::CloneHosts, "github.com,https://gitlab.com"),
             (Setting::CachePvc, "a/b"),
             (Setting::CacheMountPath, "go/pkg"),
             (Setting::JobExtraEnv, "{"),
@@ -92,6 +93,7 @@ fn every_fault_is_reported_at_once_and_named() {
         "MCP_K8S_MAX_CONCURRENT",
         "MCP_K8S_CLONE_IMAGE",
         "MCP_K8S_CLONE_SECRET",
+        "KUBEPERMIT_CLONE_HOSTS",
         "MCP_K8S_CACHE_PVC",
         "MCP_K8S_CACHE_MOUNT_PATH",
         "MCP_K8S_JOB_EXTRA_ENV",
@@ -100,7 +102,7 @@ fn every_fault_is_reported_at_once_and_named() {
     ] {
         assert!(text.contains(name), "{name} is not in: {text}");
     }
-    assert_eq!(faults.0.len(), 18, "{text}");
+    assert_eq!(faults.0.len(), 19, "{text}");
 }
 
 #[test]

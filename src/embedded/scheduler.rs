@@ -1,19 +1,23 @@
 //! Whether the node can take a pod.
 
-use k8s_openapi::api::core::v1::{Container, Pod};
+use k8s_openapi::api::core::v1::{Container, PersistentVolumeClaimVolumeSource, Pod};
 
 use super::node::{Machine, NODE_NAME};
 use super::quantity;
+use super::storage::Storage;
 
 /// Whether the pod fits on the machine by itself. What other pods have requested is not counted: on one
 /// machine it would only make jobs wait for each other.
 ///
 /// # Errors
 /// The scheduler's sentence, when it does not fit.
-pub fn fit(machine: &Machine, pod: &Pod) -> Result<(), String> {
+pub fn fit(machine: &Machine, storage: &Storage, pod: &Pod) -> Result<(), String> {
     let spec = pod.spec.clone().unwrap_or_default();
     let claims = spec.volumes.iter().flatten().filter_map(|v| v.persistent_volume_claim.as_ref());
-    if let Some(claim) = claims.into_iter().next() {
+    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+    let missing =
+        |claim: &&PersistentVolumeClaimVolumeSource| storage.claim(namespace, &claim.claim_name).is_none();
+    if let Some(claim) = claims.into_iter().find(missing) {
         return Err(format!(
             "0/1 nodes are available: persistentvolumeclaim {:?} not found. preemption: 0/1 nodes are available: 1 \
              Preemption is not helpful for scheduling.",

@@ -165,23 +165,31 @@ impl<'a> Run<'a> {
     async fn until_running(&mut self, feed: &mut PodFeed, job_uid: &str) -> Result<Box<Pod>, Remains> {
         let budgets = &self.limits.budgets;
         let mut deadline = Instant::now() + budgets.scheduling + budgets.pull + self.plan.clone_budget();
+        // The Job controller makes the pod at once, unless something keeps it from that.
+        let mut no_pod = Some(Instant::now() + budgets.scheduling);
         let graces = &self.limits.graces;
         let mut suspicion = Suspicion::default();
         let mut injected = false;
         let mut waited_until = Instant::now();
         loop {
-            let due = suspicion.due(graces).map_or(deadline, |due| due.min(deadline));
+            let due = [suspicion.due(graces), no_pod].into_iter().flatten().fold(deadline, Instant::min);
             let news = tokio::select! {
                 news = feed.next() => news,
                 () = sleep_until(due) => {
                     let now = Instant::now();
                     match suspicion.overdue(now, graces) {
                         Some(ended) => return Err(Remains::nothing(ended)),
+                        None if no_pod.is_some_and(|due| now >= due) => {
+                            return Err(Remains::nothing(self.no_pod(&suspicion)));
+                        }
                         None if now >= deadline => return Err(Remains::nothing(self.not_started(&suspicion))),
                         None => continue,
                     }
                 }
             };
+            if matches!(news, News::Pod(_) | News::Gone(_)) {
+                no_pod = None;
+            }
             match news {
                 News::Pod(pod) => match classify(&pod) {
                     Phase::Starting(step) => {
@@ -229,6 +237,15 @@ impl<'a> Run<'a> {
                 News::Unreachable(message) => return Err(Remains::unreachable(message)),
             }
         }
+    }
+
+    fn no_pod(&self, suspicion: &Suspicion) -> Ended {
+        let message = format!(
+            "the cluster made no pod for the Job within {} s; the namespace's events may say why",
+            self.limits.budgets.scheduling.as_secs()
+        );
+        let message = text::because(&message, suspicion.message().unwrap_or_default());
+        Ended::error(Reason::Unschedulable, message)
     }
 
     fn not_started(&self, suspicion: &Suspicion) -> Ended {

@@ -6,7 +6,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use std::time::Duration;
+
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use kubepermit::embedded::{Embedded, EmbeddedExtras, EmbeddedOptions};
+use kubepermit::executor::{JobLimits, Reason};
+use kubepermit::plan::JobExtras;
 use serde_json::{Value, json};
+
+use crate::jobs::{NAMESPACE, executor, run_with};
 
 use crate::session::{audit_records, kubepermit};
 use server::{Manner, Server, git, repository, serve};
@@ -105,19 +114,20 @@ async fn a_branch_a_tag_and_a_commit_are_cloned_shallow() {
 async fn the_token_is_nowhere() {
     let place = Place::new();
     let server = place.serve(Manner::Token(CANARY.to_owned()), Some(CANARY)).await;
-    // What the command could find it in: its files, its mounts, its environment, the processes' arguments.
+    // What the command could find it in: its files, its mounts, its environment, the processes' arguments. The words are
+    // halved, so that what prints the script itself is not taken for a find.
+    let halves = |text: &'static str| text.split_at_checked(12).unwrap();
+    let ((a, b), (c, d)) = (halves(CANARY), halves(CANARY_BASIC));
     let script = format!(
         "env; cat /proc/mounts; cat /proc/*/cmdline /proc/*/environ 2>/dev/null | tr '\\0' '\\n'; ls -laR /kubepermit* 2>&1; \
          cat repo/.git/config; cd repo && git remote -v && cd .. && \
-         grep -r -a -l -e '{}' -e '{}' / --include='*' -s --exclude-dir=proc --exclude-dir=usr --exclude-dir=sys; echo searched",
-        &CANARY[..12],
-        &CANARY_BASIC[..16],
+         if grep -r -a -q -s -e '{a}''{b}' -e '{c}''{d}' /work /tmp /kubepermit /etc /dev/shm /run /var /root /home; then \
+         echo 'fou''nd'; fi; echo 'sear''ched'",
     );
-    // The script holds the beginning alone, so that finding the whole is finding the token.
     let (result, log) = place.clone(&server, "main", &script).await;
     assert_eq!(result["status"], "succeeded", "{result} {log}");
     let output = result["stdout"].as_str().unwrap();
-    assert!(output.contains("searched"), "{output}");
+    assert!(output.contains("searched") && !output.contains("found"), "{output}");
     assert!(!output.contains("/clone-token"), "the token's volume is mounted: {output}");
     let records = audit_records(&place.home.path().join(".local/state/kubepermit/audit"));
     assert!(records.len() >= 3, "{records:?}");
@@ -183,9 +193,10 @@ async fn a_host_without_a_key_is_cloned_without_a_token() {
 async fn a_redirect_is_not_followed() {
     let place = Place::new();
     let target = serve(&place.repos(), Manner::Open).await;
-    // The same authority would be needed at the target; that nothing even asks there is what counts.
     let server =
         place.serve(Manner::Redirect(format!("https://localhost:{}", target.port)), Some(CANARY)).await;
+    // Both are trusted, so that nothing else keeps git from going there.
+    place.secret("localhost.ca.crt", &format!("{}{}", server.authority, target.authority));
     let (result, _) = place.clone(&server, "main", "true").await;
     assert_eq!(result["reason"], "clone_failed", "{result}");
     assert!(server.requests() > 0);
@@ -263,12 +274,15 @@ async fn submodules_are_cloned_where_the_policy_lets_them_and_on_the_same_host_a
         .replace("    submodules: false", "    submodules: true")
         .replace("  images: []", "  images: [busybox:1.36]");
     fs::write(policy.join("data.yaml"), data).unwrap();
-    let bare = place.repos().join("team/part.git");
-    fs::create_dir_all(&bare).unwrap();
-    git(&bare, &["init", "-q", "--bare"]);
     let tool = place.repos().join("team/tool.git");
     let work = place.repos().join("work");
-    git(&work, &["push", "-q", bare.to_str().unwrap(), "main"]);
+    // The one that is not listed is there, too: only the list keeps it out.
+    for name in ["team/part.git", "other/part.git"] {
+        let bare = place.repos().join(name);
+        fs::create_dir_all(&bare).unwrap();
+        git(&bare, &["init", "-q", "--bare"]);
+        git(&work, &["push", "-q", bare.to_str().unwrap(), "main"]);
+    }
     let server = place.serve(Manner::Open, None).await;
     let id = &place.ids[2];
     let hosts = format!("localhost:{}/team", server.port);
@@ -296,6 +310,7 @@ async fn submodules_are_cloned_where_the_policy_lets_them_and_on_the_same_host_a
             assert_eq!(result["stdout"], "three\n", "{url}: {result} {log}");
         } else {
             assert_eq!(result["reason"], "clone_failed", "{url}: {result}");
+            assert!(!server.seen.lock().unwrap().iter().any(|(path, _)| path.contains("other")), "{url}");
         }
     }
 }
@@ -337,6 +352,64 @@ async fn what_is_not_listed_or_not_configured_is_refused_and_nothing_is_asked() 
     let output = run_without_cloner(place.home.path(), &call());
     assert_eq!(code(&output), "clone.unavailable", "{output}");
     assert_eq!(server.requests(), 0);
+}
+
+/// The gateway cannot read the Secret, and the kubelet writes no status from its content; here it is looked for all the
+/// same, in whatever the API server has while a clone fails and while one works.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_object_of_the_cluster_holds_the_token() {
+    let place = Place::new();
+    for (manner, reason) in
+        [(Manner::Token(CANARY.to_owned()), None), (Manner::Echo, Some(Reason::CloneFailed))]
+    {
+        let server = place.serve(manner, Some(CANARY)).await;
+        let extras = EmbeddedExtras {
+            secrets: [("git-tokens".to_owned(), place.home.path().join("secrets/git-tokens"))].into(),
+            network_image: Some("docker.io/alpine/git:latest".to_owned()),
+            ..EmbeddedExtras::default()
+        };
+        let cluster = Embedded::start(EmbeddedOptions {
+            namespaces: vec![NAMESPACE.to_owned()],
+            launcher: PathBuf::from(env!("CARGO_BIN_EXE_kubepermit")),
+            unconfined: false,
+            extras,
+        })
+        .await
+        .unwrap();
+        let kubeconfig = Kubeconfig::read_from(cluster.kubeconfig()).unwrap();
+        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+        let client = Client::try_from(config).unwrap();
+        let executor = executor(cluster.kubeconfig(), JobLimits::new(1 << 20, 1 << 20));
+        let extras = JobExtras {
+            clone_image: Some("alpine/git:latest".to_owned()),
+            clone_secret: Some("git-tokens".to_owned()),
+            ..JobExtras::default()
+        };
+        let call = job(&server.url("team/tool.git"), "main", "sleep 1; cat repo/file.txt");
+        let hosts = Some(vec![format!("localhost:{}", server.port)]);
+        let run = run_with(&executor, call, extras, hosts);
+        tokio::pin!(run);
+        let mut looked = 0;
+        let outcome = loop {
+            tokio::select! {
+                went = &mut run => break went.outcome,
+                () = tokio::time::sleep(Duration::from_millis(30)) => {
+                    for path in ["/api/v1/pods", "/apis/batch/v1/jobs", "/api/v1/events", "/api/v1/secrets"] {
+                        let request = hyper::Request::get(path).body(Vec::new()).unwrap();
+                        let text = client.request_text(request).await.unwrap();
+                        for canary in [CANARY, CANARY_BASIC] {
+                            assert!(!text.contains(canary), "{path}: {text}");
+                        }
+                        looked += usize::from(text.contains("kubepermit-"));
+                    }
+                }
+            }
+        };
+        assert_eq!(outcome.reason, reason, "{outcome:?}");
+        assert!(looked > 3, "there was nothing to look at");
+        assert!(!format!("{outcome:?}").contains(CANARY));
+        cluster.stop().await;
+    }
 }
 
 fn run_without_cloner(home: &Path, call: &Value) -> Value {

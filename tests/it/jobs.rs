@@ -27,14 +27,17 @@ pub const NAMESPACE: &str = "mcp-ephemeral";
 
 static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(|| Catalogue::load().unwrap());
 
-static POLICY: LazyLock<Policy> = LazyLock::new(|| {
+static POLICY: LazyLock<Policy> = LazyLock::new(|| policy(None));
+
+fn policy(clone_hosts: Option<Vec<String>>) -> Policy {
     let overlay = Overlay {
         images: Some(vec!["busybox:1.36".to_owned(), "absent:1".to_owned()]),
         job_namespaces: Some(vec![NAMESPACE.to_owned()]),
+        clone_hosts,
         ..Overlay::default()
     };
     Policy::load(&BundleSource::BuiltIn, &overlay).unwrap()
-});
+}
 
 static AUDIT: LazyLock<Audit> = LazyLock::new(|| {
     let records = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("audit");
@@ -64,11 +67,18 @@ pub fn settings() -> Settings {
 
 /// A permit and the open record that goes with it, for a call of `run_job` with `arguments`.
 pub fn admitted(arguments: Value) -> (Permit, OpenRecord) {
+    admitted_with(&POLICY, JobExtras::default(), arguments)
+}
+
+/// The same, with another policy and with what an operator may add.
+fn admitted_with(policy: &Policy, extras: JobExtras, arguments: Value) -> (Permit, OpenRecord) {
     let caller = Caller::at_command_line();
     let id = DecisionId::mint();
     let call = CATALOGUE.admit(id, "run_job", arguments).unwrap();
-    let plan = plan(&call, &settings(), &POLICY.images_for(caller.roles())).unwrap();
-    let verdict = POLICY.judge(Question { caller: &caller, call: &call, plan, time: Timestamp::now() });
+    let mut settings = settings();
+    settings.jobs.extras = extras;
+    let plan = plan(&call, &settings, &policy.images_for(caller.roles())).unwrap();
+    let verdict = policy.judge(Question { caller: &caller, call: &call, plan, time: Timestamp::now() });
     let permit = match verdict {
         Verdict::Allow(permit) => permit,
         Verdict::Deny { decision, .. } => panic!("denied: {decision:?}"),
@@ -160,7 +170,26 @@ pub async fn run_for(
     arguments: Value,
     cancel: CancellationToken,
 ) -> Went {
-    let (permit, record) = admitted(arguments);
+    see(executor, caller, admitted(arguments), cancel).await
+}
+
+/// Runs one job with what an operator may add.
+pub async fn run_with(
+    executor: &JobExecutor,
+    arguments: Value,
+    extras: JobExtras,
+    clone_hosts: Option<Vec<String>>,
+) -> Went {
+    let admitted = admitted_with(&policy(clone_hosts), extras, arguments);
+    see(executor, "local", admitted, CancellationToken::new()).await
+}
+
+async fn see(
+    executor: &JobExecutor,
+    caller: &str,
+    (permit, record): (Permit, OpenRecord),
+    cancel: CancellationToken,
+) -> Went {
     let steps = Mutex::new(Vec::new());
     let slot = place(executor, caller).await;
     let began = Instant::now();

@@ -315,3 +315,59 @@ fn the_cache_is_one_folder_for_all_jobs_and_is_checked_at_start() {
     call["workdir"] = json!("/cache/work");
     assert_eq!(run(home.path(), &call, &set, &["--embedded"]).code(), "workdir.cache");
 }
+
+/// An API server that has nothing but this answer to the question for the claim.
+async fn api_server(code: u16, reason: &'static str) -> (tokio::task::JoinHandle<()>, String) {
+    let answer = move || async move {
+        let status = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": "no", "reason": reason,
+            "code": code,
+        });
+        (axum::http::StatusCode::from_u16(code).unwrap(), axum::Json(status))
+    };
+    let path = "/api/v1/namespaces/mcp-ephemeral/persistentvolumeclaims/cache";
+    let router = axum::Router::new().route(path, axum::routing::get(answer));
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let served = tokio::spawn(async move {
+        while let Ok((connection, _)) = listener.accept().await {
+            let service = hyper_util::service::TowerToHyperService::new(router.clone());
+            let io = hyper_util::rt::TokioIo::new(connection);
+            tokio::spawn(hyper::server::conn::http1::Builder::new().serve_connection(io, service));
+        }
+    });
+    let kubeconfig = format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{{name: c, context: {{cluster: c, user: u}}}}]\n\
+         clusters: [{{name: c, cluster: {{server: 'http://{address}'}}}}]\nusers: [{{name: u, user: {{}}}}]\n"
+    );
+    (served, kubeconfig)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cache_that_is_missing_keeps_the_server_from_starting() {
+    let set = [
+        ("MCP_K8S_CACHE_PVC", "cache"),
+        ("MCP_K8S_CACHE_MOUNT_PATH", "/cache"),
+        ("MCP_K8S_KUBECONFIG", "kubeconfig"),
+    ];
+    // Whether it starts, and what it says. A refused call is enough: it needs a running server.
+    let call = json!({ "image": "evil", "command": ["true"] });
+    for (code, reason, starts, says) in [
+        (404, "NotFound", false, "there is no PersistentVolumeClaim `cache` in namespace `mcp-ephemeral`"),
+        (
+            403,
+            "Forbidden",
+            true,
+            "whether the cache's PersistentVolumeClaim `cache` is there could not be found out",
+        ),
+    ] {
+        let home = tempfile::tempdir().unwrap();
+        let (served, kubeconfig) = api_server(code, reason).await;
+        std::fs::write(home.path().join("kubeconfig"), kubeconfig).unwrap();
+        let (path, call) = (home.path().to_owned(), call.clone());
+        let went = tokio::task::spawn_blocking(move || run(&path, &call, &set, &[])).await.unwrap();
+        assert!(went.log.contains(says), "{code}: {}", went.log);
+        assert_eq!(went.code() == "images.not_listed", starts, "{code}: {}", went.document);
+        served.abort();
+    }
+}

@@ -330,7 +330,7 @@ async fn exceeded(bounds: Option<Bounds>, handle: Arc<PodHandle>) -> String {
 
 /// Gives the pod to the node, or says why not.
 fn schedule(cluster: &Cluster, pod: &Pod) -> bool {
-    let fit = scheduler::fit(&cluster.machine, pod);
+    let fit = scheduler::fit(&cluster.machine, &cluster.kubelet.storage, pod);
     let meta = &pod.metadata;
     cluster.store.pods.update(
         meta.namespace.as_deref().unwrap_or_default(),

@@ -200,6 +200,15 @@ fn a_mistake_is_refused_and_named() {
         ("roles: {}", "roles: {builder: {images: [x y]}}", "config.roles.builder.images: image `x y`"),
         ("roles: {}", "roles: {builder: {namespaces: [x]}}", "`namespaces`"),
         (
+            "    hosts: []",
+            "    hosts: [https://github.com]",
+            "config.clone.hosts: `https://github.com` is a URL",
+        ),
+        ("    hosts: []", "    hosts: ['*.github.com']", "config.clone.hosts: `*.github.com`"),
+        ("    hosts: []", "    hosts: [10.0.0.1]", "config.clone.hosts: `10.0.0.1` has an IP address"),
+        ("roles: {}", "roles: {builder: {clone_hosts: [a b]}}", "config.roles.builder.clone_hosts: `a b`"),
+        ("access: write", "access: maybe", "config.cache.access"),
+        (
             "roles: {}",
             "roles: {builder: {read_namespaces: [X]}}",
             "config.roles.builder.read_namespaces: `X`",
@@ -280,4 +289,32 @@ fn hints_name_ten_of_a_long_list() {
     let config = parse(SHIPPED, &overlay).unwrap();
     assert_eq!(config.document["images"].as_object().unwrap().len(), 1000);
     assert_eq!(config.document["images_shown"].as_array().unwrap().len(), 10);
+}
+
+#[test]
+fn hosts_are_listed_by_port_and_the_beginnings_of_paths() {
+    let text =
+        edited("    hosts: []", "    hosts: [GitHub.com/my-org, github.com/other/tool.git, 'git.a:8443']")
+            .replacen("roles: {}", "roles: {builder: {clone_hosts: [gitlab.com], cache: read}}", 1);
+    let config = parse(&text, &Overlay::default()).unwrap();
+    assert_eq!(
+        config.document["clone"]["hosts"],
+        json!({ "git.a:8443": [""], "github.com:443": ["my-org/", "other/tool/"] })
+    );
+    let builder = &config.document["roles"]["builder"];
+    assert_eq!(
+        (&builder["clone_hosts"], &builder["cache"]),
+        (&json!({ "gitlab.com:443": [""] }), &json!("read"))
+    );
+
+    let set = Overlay { clone_hosts: Some(vec!["a.example".to_owned()]), ..Overlay::default() };
+    let config = parse(&text, &set).unwrap();
+    assert_eq!(config.document["clone"]["hosts"], json!({ "a.example:443": [""] }));
+    assert_eq!(
+        config.document["roles"]["builder"]["clone_hosts"],
+        json!({}),
+        "what is set is the whole truth"
+    );
+    let none = Overlay { clone_hosts: Some(Vec::new()), ..Overlay::default() };
+    assert_eq!(parse(&text, &none).unwrap().document["clone"]["hosts"], json!({}));
 }

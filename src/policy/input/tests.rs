@@ -118,6 +118,66 @@ fn every_field_is_there_when_little_is_given() {
 }
 
 #[test]
+fn a_clone_becomes_facts() {
+    let arguments = json!({
+        "image": "busybox:1.36", "command": ["true"],
+        "clone": { "repo_url": "https://GitHub.com/My-Org/Tool.git", "ref": "v1", "subdir": "src" },
+    });
+    let input = of(&Caller::at_command_line(), arguments);
+    valid(&validator(INPUT), &input);
+    assert_eq!(
+        input["job"]["clone"],
+        json!({
+            "host": "github.com", "port": 443, "path": "/My-Org/Tool.git", "repository": "My-Org/Tool",
+            "ref": "v1", "commit": false, "subdir": "src", "submodules": [],
+        })
+    );
+    assert_eq!((&input["job"]["cache"], &input["job"]["extra_env_names"]), (&Value::Null, &json!([])));
+}
+
+/// `submodules` and `cache` where the policy's data gives them.
+#[test]
+fn what_a_role_gives_becomes_facts() {
+    let data = std::str::from_utf8(include_bytes!("../../../policies/data.yaml")).unwrap();
+    let data = data
+        .replace("    hosts: []", "    hosts: [github.com/my-org]")
+        .replace("    submodules: false", "    submodules: true")
+        .replace("    access: write", "    access: none")
+        .replace("roles: {}", "roles: {builder: {cache: read, clone_hosts: ['github.com:8443']}}");
+    let rules = b"package kubepermit\ndecision := {\"allow\": true, \"deny\": [], \"warn\": []}";
+    let bundle = Bundle::from_files([("main.rego", &rules[..]), ("data.yaml", data.as_bytes())]).unwrap();
+    let policy = crate::policy::Policy::from_bundle(&bundle, &Overlay::default()).unwrap();
+    let mut jobs = settings();
+    jobs.extras.cache =
+        Some(crate::plan::CacheVolume { claim: "modules".to_owned(), mount_path: "/cache".to_owned() });
+    let kubectl = crate::plan::KubectlSettings {
+        context: "test".into(),
+        cache_dir: "/private/cache".into(),
+        request_timeout_s: 20,
+    };
+    let settings = crate::plan::Settings { jobs, kubectl };
+    let call = call(json!({
+        "image": "busybox:1.36", "command": ["true"],
+        "clone": { "repo_url": "https://github.com:8443/a/b", "ref": "main" },
+    }));
+    for (roles, cache, submodules) in [
+        (vec![], Value::Null, json!([])),
+        (
+            vec!["builder".to_owned()],
+            json!({ "claim": "modules", "mount_path": "/cache", "read_only": true }),
+            json!(["https://github.com:8443/"]),
+        ),
+    ] {
+        let plan = plan(&call, &settings, policy.rights_for(&roles)).unwrap();
+        let input =
+            document(&Caller::at_command_line(), &call, &plan, "2026-01-02T03:04:05Z".parse().unwrap());
+        valid(&validator(INPUT), &input);
+        assert_eq!(input["job"]["cache"], cache, "{roles:?}");
+        assert_eq!(input["job"]["clone"]["submodules"], submodules, "{roles:?}");
+    }
+}
+
+#[test]
 fn a_read_becomes_facts() {
     let arguments = json!({ "namespace": "dev", "kind": "deployment", "name": "web" });
     let input = reads::document("describe_resource", arguments.clone());

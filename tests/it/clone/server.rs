@@ -35,13 +35,16 @@ pub enum Manner {
     Echo,
 }
 
+/// Each request, in order.
+type Seen = Arc<Mutex<Vec<(String, Option<String>)>>>;
+
 /// A running server. It ends with the test's runtime.
 pub struct Server {
     pub port: u16,
     /// The certificate authority, PEM.
     pub authority: String,
     /// Path, and the `Authorization` header of each request.
-    pub seen: Arc<Mutex<Vec<(String, Option<String>)>>>,
+    pub seen: Seen,
 }
 
 impl Server {
@@ -57,6 +60,10 @@ impl Server {
 /// Serves the repositories below `root`.
 pub async fn serve(root: &Path, manner: Manner) -> Server {
     let mut authority = CertificateParams::new(Vec::new()).unwrap();
+    // A name of its own: a client that trusts two authorities finds the right one by it.
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    authority.distinguished_name.push(rcgen::DnType::CommonName, format!("authority of {port}"));
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
     let key = KeyPair::generate().unwrap();
@@ -71,8 +78,6 @@ pub async fn serve(root: &Path, manner: Manner) -> Server {
         .with_single_cert(vec![own.der().clone()], key)
         .unwrap();
     let acceptor = TlsAcceptor::from(Arc::new(config));
-    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-    let port = listener.local_addr().unwrap().port();
     let seen = Arc::new(Mutex::new(Vec::new()));
     let server = Server { port, authority: authority.pem(), seen: Arc::clone(&seen) };
     let root = root.to_owned();

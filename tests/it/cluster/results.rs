@@ -73,7 +73,8 @@ fn an_exit_code_is_the_commands_own() {
 fn fifty_megabytes_of_output_keep_their_end() {
     let site = Site::new("output");
     let mut session = site.session();
-    let mut call = shell("awk 'BEGIN { while (i++ < 1200000) printf \"line %08d of many, all of one length\\n\", i }'");
+    let mut call =
+        shell("awk 'BEGIN { while (i++ < 1200000) printf \"line %08d of many, all of one length\\n\", i }'");
     call["timeout_s"] = json!(300);
     let result = session.run_job(call);
     assert_eq!(end(&result), ("succeeded", "", 0), "{}", result["message"]);
