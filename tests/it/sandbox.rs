@@ -4,6 +4,7 @@
 //! user. `python3` is needed for sockets, memory and system calls that a shell does not reach.
 
 mod ends;
+mod network;
 mod reach;
 mod runs;
 

@@ -121,15 +121,13 @@ fn denied(order: &Order, scopes: bool) -> Result<Rules, BackendError> {
     rules.insert(libc::SYS_ioctl, terminal.into_iter().collect::<Result<_, _>>()?);
     let unix = u64::from(libc::AF_UNIX.unsigned_abs());
     match order.confinement {
-        Confinement::Namespaces if order.spec.network => {
-            rules.insert(libc::SYS_socket, vec![only_internet()?]);
-        }
+        Confinement::Namespaces if order.spec.network => only_internet(&mut rules)?,
         Confinement::Namespaces => {
             rules.insert(libc::SYS_socket, vec![only_if(0, SeccompCmpOp::Ne, unix)?]);
         }
         Confinement::LandlockOnly | Confinement::Unconfined => {
             if order.spec.network {
-                rules.insert(libc::SYS_socket, vec![only_internet()?]);
+                only_internet(&mut rules)?;
             } else {
                 no_sockets(&mut rules)?;
             }
@@ -141,14 +139,20 @@ fn denied(order: &Order, scopes: bool) -> Result<Rules, BackendError> {
     Ok(rules)
 }
 
-/// With the machine's network: sockets of other families, Unix ones included, are denied. Those of the machine's
-/// programs that have no path are in the same namespace then.
-fn only_internet() -> Result<SeccompRule, BackendError> {
+/// With the machine's network: sockets of other families are denied, Unix ones included, since the machine's sockets
+/// that have no path are in the same namespace then. The same goes for pairs of datagram sockets, as below.
+fn only_internet(rules: &mut Rules) -> Result<(), BackendError> {
     let others = [libc::AF_INET, libc::AF_INET6].map(|family| {
         let family = u64::from(family.unsigned_abs());
         SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, family)
     });
-    SeccompRule::new(others.into_iter().collect::<Result<_, _>>()?)
+    rules.insert(libc::SYS_socket, vec![SeccompRule::new(others.into_iter().collect::<Result<_, _>>()?)?]);
+    rules.insert(libc::SYS_socketpair, vec![datagrams()?]);
+    Ok(())
+}
+
+fn datagrams() -> Result<SeccompRule, BackendError> {
+    only_if(1, SeccompCmpOp::MaskedEq(0xf), u64::from(libc::SOCK_DGRAM.unsigned_abs()))
 }
 
 /// Without a network of its own.
@@ -158,8 +162,7 @@ fn no_sockets(rules: &mut Rules) -> Result<(), BackendError> {
     // to any name.
     rules.insert(libc::SYS_socket, Vec::new());
     rules.insert(libc::SYS_connect, Vec::new());
-    let datagram = u64::from(libc::SOCK_DGRAM.unsigned_abs());
-    rules.insert(libc::SYS_socketpair, vec![only_if(1, SeccompCmpOp::MaskedEq(0xf), datagram)?]);
+    rules.insert(libc::SYS_socketpair, vec![datagrams()?]);
     Ok(())
 }
 

@@ -265,6 +265,15 @@ fn never_started() -> Vec<Row> {
                 first(unscheduled("SchedulingGated"), 120_000, to_its_end()),
             )
         },
+        Row {
+            after: GRACE,
+            ..error(
+                "unschedulable: no pod is made, and no event says why",
+                at_first([]),
+                Reason::Unschedulable,
+                true,
+            )
+        },
         error(
             "rejected_by_node",
             at_first([Act::Status(
