@@ -196,13 +196,13 @@ impl Busy {
 impl fmt::Display for Busy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.why {
-            Why::Full => f.write_str("too many calls wait for a place already: ")?,
+            Why::Full => f.write_str("too many calls wait for a place for a job already: ")?,
             Why::Patience(within) => {
                 write!(f, "no place for a job came free within {} s: ", within.as_secs())?;
             }
             Why::Cancelled => return f.write_str("the call was cancelled while it waited for a place"),
         }
-        write!(f, "at most {} jobs run at once", self.at_once)?;
+        write!(f, "at most {} exist at once", self.at_once)?;
         if let Some(own) = self.own.filter(|own| *own < self.at_once) {
             write!(f, ", {own} of them for this caller")?;
         }

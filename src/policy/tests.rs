@@ -78,6 +78,33 @@ fn denial(policy: &Policy) -> crate::refusal::Reason {
 }
 
 #[test]
+fn a_caller_has_the_largest_number_of_jobs_that_applies_to_it() {
+    let data = String::from_utf8(DATA.to_vec()).unwrap();
+    let with = |limits: &str| {
+        let data = data.replacen("  limits: {}", &format!("  limits: {limits}"), 1).replacen(
+            "  roles: {}",
+            "  roles: {a: {jobs_per_caller: 1}, b: {jobs_per_caller: 5}, c: {}}",
+            1,
+        );
+        let rules: &[u8] = b"package kubepermit\ndecision := {}";
+        let bundle = Bundle::from_files([("main.rego", rules), ("data.yaml", data.as_bytes())]).unwrap();
+        let policy = Policy::from_bundle(&bundle, &Overlay::default()).unwrap();
+        move |roles: &[&str]| {
+            policy.jobs_per_caller(&roles.iter().map(ToString::to_string).collect::<Vec<_>>())
+        }
+    };
+    let bounded = with("{jobs_per_caller: 3}");
+    for (roles, most) in [(&[][..], 3), (&["a"], 3), (&["b"], 5), (&["a", "b"], 5), (&["c"], 3), (&["?"], 3)]
+    {
+        assert_eq!(bounded(roles), Some(most), "{roles:?}");
+    }
+    let unbounded = with("{}");
+    for (roles, most) in [(&[][..], None), (&["c"], None), (&["a"], Some(1)), (&["a", "b"], Some(5))] {
+        assert_eq!(unbounded(roles), most, "{roles:?}");
+    }
+}
+
+#[test]
 fn a_policy_can_be_shared_between_threads() {
     fn shared<T: Send + Sync>() {}
     shared::<Policy>();

@@ -105,8 +105,10 @@ fn admitted_with(policy: &Policy, extras: JobExtras, arguments: Value) -> (Permi
 ///
 /// The clock stands until the test sets it going.
 pub fn in_virtual_time<T, F: Future<Output = T>>(test: impl FnOnce(Clock) -> F) -> T {
-    const STEP: Duration = Duration::from_millis(20);
-    const TURNS: usize = 16;
+    const STEP: Duration = Duration::from_millis(50);
+    // For the tasks, and for the kernel, which carries what they write.
+    const TURNS: usize = 64;
+    const REAL: Duration = Duration::from_micros(300);
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     // Sockets are looked at in every turn.
     let runtime = runtime.enable_all().event_interval(1).start_paused(true).build().unwrap();
@@ -115,8 +117,10 @@ pub fn in_virtual_time<T, F: Future<Output = T>>(test: impl FnOnce(Clock) -> F) 
         let goes = clock.clone();
         tokio::spawn(async move {
             loop {
-                for _ in 0..TURNS {
+                let (began, mut turns) = (std::time::Instant::now(), 0);
+                while turns < TURNS || began.elapsed() < REAL {
                     tokio::task::yield_now().await;
+                    turns += 1;
                 }
                 if goes.0.load(Ordering::Relaxed) {
                     tokio::time::advance(STEP).await;

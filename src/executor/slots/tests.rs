@@ -93,7 +93,7 @@ async fn the_line_is_bounded_for_each_caller_and_in_all() {
     assert_eq!(busy.code(), "limits.busy");
     assert_eq!(
         busy.to_string(),
-        "too many calls wait for a place already: at most 1 jobs run at once, and 8 calls wait"
+        "too many calls wait for a place for a job already: at most 1 exist at once, and 8 calls wait"
     );
     assert!(busy.hint().contains("30 s"), "{}", busy.hint());
     // A full line of one is not another's.
@@ -112,7 +112,7 @@ async fn waiting_ends_with_the_patience() {
     assert_eq!(began.elapsed().as_secs(), 120);
     assert_eq!(
         busy.to_string(),
-        "no place for a job came free within 120 s: at most 4 jobs run at once, 2 of them for this caller, and 0 calls wait"
+        "no place for a job came free within 120 s: at most 4 exist at once, 2 of them for this caller, and 0 calls wait"
     );
     assert_eq!(slots.shared.lock().waiting, 0);
 }

@@ -208,10 +208,10 @@ fn a_thousand_creations_make_no_second_pod() {
         let limits = JobLimits { at_once: CALLS, ..JobLimits::new(1 << 20, 1 << 20) };
         let executor = executor(kubeconfig.path(), limits);
         let mut ends = Vec::new();
-        for _ in 0..CALLS / 50 {
+        for _ in 0..CALLS / 100 {
             let call =
                 || json!({ "image": "busybox", "command": ["true"], "timeout_s": 30, "artifacts": [] });
-            let calls = (0..50).map(|_| run(&executor, call(), CancellationToken::new()));
+            let calls = (0..100).map(|_| run(&executor, call(), CancellationToken::new()));
             ends.extend(futures::future::join_all(calls).await);
         }
         // What is late may come yet, and goes again.

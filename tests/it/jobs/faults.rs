@@ -219,10 +219,13 @@ async fn another_calls_job_is_neither_used_nor_deleted() {
 
 #[tokio::test]
 async fn a_refused_creation_tells_the_servers_reason() {
-    for code in [403, 422] {
-        let (fake, went) =
-            play(Script { create: [Fault::Code(code, "exceeded quota: q")].into(), ..plain() }).await;
-        assert_error(&went, Reason::AdmissionDenied, "exceeded quota: q");
+    for (code, message, reason) in [
+        (403, "forbidden: exceeded quota: q", Reason::QuotaExceeded),
+        (403, "cannot create resource \"jobs\"", Reason::AdmissionDenied),
+        (422, "spec.template: Invalid value", Reason::AdmissionDenied),
+    ] {
+        let (fake, went) = play(Script { create: [Fault::Code(code, message)].into(), ..plain() }).await;
+        assert_error(&went, reason, message);
         assert!(fake.deletions().is_empty());
     }
 }
@@ -507,8 +510,11 @@ async fn an_abandoned_future_leaves_nothing_behind() {
             executor.run_job(permit, &record, slot, &|_| {}, CancellationToken::new()).await
         }
     });
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    assert!(fake.job_exists());
+    let began = Instant::now();
+    while !fake.job_exists() {
+        assert!(began.elapsed() < Duration::from_secs(20), "the Job was never made");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
     task.abort();
     until_deleted(&fake).await;
 }

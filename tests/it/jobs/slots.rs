@@ -159,7 +159,7 @@ async fn a_call_without_a_place_is_refused_and_recorded() {
     let progress = Box::new(move |step| steps.lock().unwrap().push(step));
     let busy = gateway.call(request("true"), progress, CancellationToken::new()).await;
     let text = busy.error_text().unwrap();
-    assert!(text.contains("[limits.busy]") && text.contains("at most 1 jobs run at once"), "{text}");
+    assert!(text.contains("[limits.busy]") && text.contains("at most 1 exist at once"), "{text}");
     assert!(text.contains("again in about 30 s"), "{text}");
     assert_eq!(busy.error_document().unwrap()["error"]["stage"], json!("limits"));
     assert_eq!(*told.lock().unwrap(), [Progress::Queued]);
