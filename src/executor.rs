@@ -32,6 +32,12 @@ mod run;
 mod suspicion;
 mod text;
 
+/// Doors for tests/fuzz, in no ordinary build.
+#[cfg(fuzzing)]
+pub mod fuzzing {
+    pub use crate::executor::archive::{pack, unpack};
+}
+
 pub use cluster::{Cluster, ClusterError, ClusterSource};
 pub use dispatch::{Executor, Outcome};
 pub use doctor::{JobExam, ReadExam, examine_jobs, examine_reads};

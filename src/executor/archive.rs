@@ -26,7 +26,7 @@ const MOST_FILES: usize = 1000;
 ///
 /// # Errors
 /// An [`io::Error`] when a path cannot be put into an archive (a NUL byte).
-pub(crate) fn pack(files: &[PlannedFile], mtime: u64) -> io::Result<Vec<Bytes>> {
+pub fn pack(files: &[PlannedFile], mtime: u64) -> io::Result<Vec<Bytes>> {
     let mut chunks = Vec::with_capacity(files.len() * 3 + 1);
     for file in files {
         let mut header = Header::new_gnu();
@@ -51,19 +51,19 @@ pub(crate) fn pack(files: &[PlannedFile], mtime: u64) -> io::Result<Vec<Bytes>> 
 
 /// The files of a work directory.
 #[derive(Debug, Default)]
-pub(crate) struct Unpacked {
+pub struct Unpacked {
     /// New and changed files, sorted by name.
-    pub(crate) artifacts: Vec<Artifact>,
+    pub artifacts: Vec<Artifact>,
     /// How many files did not fit.
-    pub(crate) left_out: u64,
+    pub left_out: u64,
     /// Why the archive could not be read to its end, when it could not.
-    pub(crate) problem: Option<String>,
+    pub problem: Option<String>,
 }
 
 /// Reads an archive of the work directory. Regular files only, under each of their names: symbolic links,
 /// devices and names that lead out of the directory are passed over. A file that equals its input is no
 /// artifact; one that does not fit into the rest of `cap` is left out whole.
-pub(crate) fn unpack(stream: impl Read, inputs: &[PlannedFile], cap: u64) -> Unpacked {
+pub fn unpack(stream: impl Read, inputs: &[PlannedFile], cap: u64) -> Unpacked {
     let mut reader =
         Reader { unpacked: Unpacked::default(), inputs, room: cap, seen: HashMap::new(), nameless: 0 };
     let problem = reader.read(stream).err();
