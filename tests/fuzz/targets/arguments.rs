@@ -130,7 +130,7 @@ fuzz_target!(|data: &[u8]| {
     let Some((first, text)) = data.split_first() else {
         return;
     };
-    let Ok(arguments) = strict::json::<Value>(text) else {
+    let Ok(arguments) = strict::json(text) else {
         return;
     };
     let tool = TOOLS[usize::from(*first) % TOOLS.len()];

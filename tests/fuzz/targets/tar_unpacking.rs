@@ -65,7 +65,7 @@ fuzz_target!(|data: &[u8]| {
         _ => {
             let archive = pack(&files, 1_700_000_000).expect("paths without NUL can be packed").concat();
             assert_eq!(archive.len() % 512, 0);
-            let unpacked = unpack(&archive, &[], u64::MAX / 2);
+            let unpacked = unpack(&archive[..], &[], u64::MAX / 2);
             assert_eq!((unpacked.left_out, &unpacked.problem), (0, &None));
             let mut expected: Vec<(&str, &Bytes)> =
                 files.iter().map(|file| (file.path.as_str(), &file.content)).collect();
@@ -73,7 +73,7 @@ fuzz_target!(|data: &[u8]| {
             let found: Vec<(&str, &Bytes)> =
                 unpacked.artifacts.iter().map(|found| (found.name.as_str(), &found.content)).collect();
             assert_eq!(found, expected);
-            assert!(unpack(&archive, &files, u64::MAX / 2).artifacts.is_empty(), "nothing changed");
+            assert!(unpack(&archive[..], &files, u64::MAX / 2).artifacts.is_empty(), "nothing changed");
         }
     }
 });
