@@ -14,8 +14,8 @@ use tokio_util::task::TaskTracker;
 use crate::executor::api::{ApiError, call};
 use crate::executor::feed::{News, PodFeed};
 use crate::executor::slots::JobSlot;
+use crate::plan::JobPlan;
 use crate::plan::manifest::LABEL_DECISION_ID;
-use crate::plan::{Budgets, JobPlan};
 
 /// How long a deletion that the API server refuses is repeated. One that gets no answer is repeated for as long as
 /// the pod may live: with the server away nothing else can be started anyway.
@@ -78,7 +78,7 @@ impl Cleanup {
             pods: Api::namespaced(client.clone(), plan.namespace()),
             name: plan.job_name().to_owned(),
             decision: plan.id().to_string(),
-            lifetime: Budgets::JOB.deadline(plan.timeout()),
+            lifetime: lifetime(plan),
             creation: Creation::Unanswered,
             late_until: None,
             guards: false,
@@ -155,6 +155,12 @@ impl Drop for Cleanup {
     fn drop(&mut self) {
         self.start();
     }
+}
+
+/// How long the Job's pod may live: as its manifest says.
+fn lifetime(plan: &JobPlan) -> Duration {
+    let deadline = plan.manifest().spec.as_ref().and_then(|job| job.active_deadline_seconds);
+    deadline.and_then(|seconds| u64::try_from(seconds).ok()).map_or(PATIENCE, Duration::from_secs)
 }
 
 impl Target {
