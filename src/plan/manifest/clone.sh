@@ -1,7 +1,7 @@
 # Clones one repository. Nothing secret is in an argument or a variable of the environment: the token is read from its
 # file by the shell itself, and git hears it from the helper below, for this one origin.
-url=$1 origin=$2 first=$3 second=$4 place=$5 token_file=$6 ca_file=$7
-shift 7
+url=$1 origin=$2 first=$3 second=$4 place=$5 token_file=$6 ca_file=$7 before=$8
+shift 8
 umask 022
 newline='
 '
@@ -81,4 +81,6 @@ report() {
 }
 exec 4>&1
 code=$({ { report "$@" 3>&-; echo "$?" >&3; } | mask >&4; } 3>&1)
+# What changes from here on is the command's doing.
+if [ "${code:-1}" -eq 0 ]; then : > "$before" || code=1; fi
 exit "${code:-1}"

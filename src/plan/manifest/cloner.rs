@@ -8,14 +8,14 @@ use k8s_openapi::api::core::v1::{
 };
 
 use crate::plan::ClonePlan;
-use crate::plan::manifest::{CLONE, Parts, containers, volumes};
+use crate::plan::manifest::{BEFORE_FILE, CLONE, Parts, containers, volumes};
 use crate::plan::process::literal;
 
 const SCRIPT: &str = include_str!("clone.sh");
 
 const TOKEN_VOLUME: &str = "clone-token";
 /// Where the cloner, and nothing else, finds the token.
-const TOKEN_DIR: &str = "/kubepermit/clone";
+const TOKEN_DIR: &str = "/kubepermit-token";
 /// The Secret's key `<host>`.
 const TOKEN_FILE: &str = "token";
 /// The Secret's key `<host>.ca.crt`: certificates to trust for this host, in place of the image's.
@@ -56,6 +56,7 @@ pub(super) fn container(parts: &Parts<'_>, clone: &ClonePlan) -> Container {
         place(parts.workdir, clone),
         format!("{TOKEN_DIR}/{TOKEN_FILE}"),
         format!("{TOKEN_DIR}/{CA_FILE}"),
+        BEFORE_FILE.to_owned(),
     ]);
     command.extend(clone.submodules.iter().cloned());
     let proxies = PROXIES.iter().filter_map(|name| {
@@ -73,6 +74,8 @@ pub(super) fn container(parts: &Parts<'_>, clone: &ClonePlan) -> Container {
         read_only: Some(true),
         ..VolumeMount::default()
     };
+    let mut mounts = volumes::helper_mounts(parts.workdir);
+    mounts.push(token);
     Container {
         name: CLONE.to_owned(),
         image: Some(clone.image.key()),
@@ -86,7 +89,7 @@ pub(super) fn container(parts: &Parts<'_>, clone: &ClonePlan) -> Container {
             claims: None,
         }),
         security_context: Some(containers::security_context(Some(true))),
-        volume_mounts: Some(vec![volumes::work_mount(parts.workdir), token]),
+        volume_mounts: Some(mounts),
         ..Container::default()
     }
 }

@@ -56,7 +56,7 @@ pub(super) fn helper_mounts(workdir: &str) -> Vec<VolumeMount> {
     vec![work_mount(workdir), mount(CONTROL, CONTROL_DIR)]
 }
 
-pub(super) fn work_mount(workdir: &str) -> VolumeMount {
+fn work_mount(workdir: &str) -> VolumeMount {
     mount(WORK, workdir)
 }
 

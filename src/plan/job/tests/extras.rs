@@ -97,8 +97,8 @@ fn the_cloner_alone_mounts_the_token_of_one_host_and_comes_first() {
             "refs/heads/main",
             "refs/tags/main",
             "/work/repo",
-            "/kubepermit/clone/token",
-            "/kubepermit/clone/ca.crt",
+            "/kubepermit-token/token",
+            "/kubepermit-token/ca.crt",
         ]
     );
     // Neither the caller's variables nor the operator's for jobs, except the way out of the network.
