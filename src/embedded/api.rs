@@ -4,6 +4,7 @@ pub mod access;
 mod discovery;
 mod exec;
 mod jobs;
+mod leases;
 mod log;
 mod objects;
 mod pods;
@@ -23,6 +24,7 @@ use axum::response::Response;
 use axum::routing::get;
 use k8s_openapi::api::authorization::v1::{SelfSubjectAccessReview, SubjectAccessReviewStatus};
 use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Event, Namespace, Node, Pod};
 
 use super::cluster::Cluster;
@@ -53,6 +55,13 @@ pub fn router(cluster: &Arc<Cluster>) -> Router {
             get(objects::list::<Job>).post(jobs::create).delete(jobs::delete_many),
         )
         .route("/namespaces/{namespace}/jobs/{name}", get(objects::get::<Job>).delete(jobs::delete));
+    let coordination = Router::new()
+        .route("/leases", get(objects::list_all::<Lease>))
+        .route("/namespaces/{namespace}/leases", get(objects::list::<Lease>).post(leases::create))
+        .route(
+            "/namespaces/{namespace}/leases/{name}",
+            get(objects::get::<Lease>).put(leases::replace).delete(leases::delete),
+        );
     let reviews = axum::routing::post(review_access);
     Router::new()
         .route("/version", get(discovery::version))
@@ -62,6 +71,7 @@ pub fn router(cluster: &Arc<Cluster>) -> Router {
         .route("/apis/{group}/{version}", get(discovery::group_resources))
         .nest("/api/v1", core)
         .nest("/apis/batch/v1", batch)
+        .nest("/apis/coordination.k8s.io/v1", coordination)
         .route("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", reviews)
         .fallback(other)
         .method_not_allowed_fallback(|| async { ApiError::method_not_allowed() })

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Event, Namespace, Node, Pod};
 
 pub use collection::{Change, ChangeKind, Collection};
@@ -28,6 +29,8 @@ pub struct Store {
     pub events: Collection<Event>,
     /// batch/v1 Jobs.
     pub jobs: Collection<Job>,
+    /// coordination.k8s.io/v1 Leases.
+    pub leases: Collection<Lease>,
 }
 
 impl Store {
@@ -41,6 +44,7 @@ impl Store {
             pods: Collection::new(&version),
             events: Collection::new(&version),
             jobs: Collection::new(&version),
+            leases: Collection::new(&version),
         }
     }
 }

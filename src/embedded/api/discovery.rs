@@ -64,7 +64,7 @@ pub async fn groups() -> Response {
         let version = json!({"groupVersion": format!("{name}/v1"), "version": "v1"});
         json!({"name": name, "versions": [version], "preferredVersion": version})
     };
-    let groups = [group("apps"), group("authorization.k8s.io"), group("batch")];
+    let groups = ["apps", "authorization.k8s.io", "batch", "coordination.k8s.io"].map(group);
     object_response(StatusCode::OK, &json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}))
 }
 
@@ -97,6 +97,10 @@ pub async fn group_resources(Path((group, version)): Path<(String, String)>) -> 
             vec![json!({"name": "jobs", "singularName": "job", "namespaced": true, "kind": "Job",
                    "verbs": ["create", "delete", "deletecollection", "get", "list", "watch"],
                    "categories": ["all"]})]
+        }
+        ("coordination.k8s.io", "v1") => {
+            vec![json!({"name": "leases", "singularName": "lease", "namespaced": true, "kind": "Lease",
+                   "verbs": ["create", "delete", "get", "list", "update", "watch"]})]
         }
         ("authorization.k8s.io", "v1") => {
             vec![json!({"name": "selfsubjectaccessreviews", "singularName": "selfsubjectaccessreview",
