@@ -1,6 +1,7 @@
 //! `ToolCall` to [`Plan`]: what will run, complete and exact. Pure: no I/O, no async, no clock.
 
 mod budgets;
+mod handle;
 mod image;
 mod job;
 mod kubectl;
@@ -11,8 +12,9 @@ mod process;
 pub mod quantity;
 
 pub use budgets::Budgets;
+pub use handle::{HandlePlan, Operation};
 pub use image::{AllowedImages, ImageReference, ResolvedImage};
-pub use job::{JobPlan, JobResources, JobSettings, PlannedFile, PodProfile};
+pub use job::{JobPlan, JobResources, JobSettings, NotRecoverable, PlannedFile, PodProfile, RecoveredJob};
 pub use kubectl::{DnsLabel, KubectlPlan, KubectlSettings, NameError, Presentation, Verb};
 pub use quantity::QuantityError;
 
@@ -29,6 +31,8 @@ pub enum Plan {
     Job(Box<JobPlan>),
     /// A read by kubectl.
     Kubectl(Box<KubectlPlan>),
+    /// A look at a job in the background, or its end.
+    Handle(HandlePlan),
 }
 
 /// What the operator configured for plans.
@@ -48,8 +52,14 @@ pub struct Settings {
 pub fn plan(call: &ToolCall, settings: &Settings, images: &AllowedImages) -> Result<Plan, Refusal> {
     match call.arguments() {
         Arguments::RunJob(job) => {
-            job::plan(call.id(), job, &settings.jobs, images).map(|plan| Plan::Job(Box::new(plan)))
+            job::plan(call, job, &settings.jobs, images).map(|plan| Plan::Job(Box::new(plan)))
         }
+        Arguments::SubmitJob(submitted) => {
+            handle::key(call)?;
+            job::plan(call, &submitted.job, &settings.jobs, images).map(|plan| Plan::Job(Box::new(plan)))
+        }
+        Arguments::FetchJob(fetch) => handle::fetch(call, fetch.wait_s).map(Plan::Handle),
+        Arguments::CancelJob(_) => handle::cancel(call).map(Plan::Handle),
         Arguments::ListPods(_)
         | Arguments::PodLogs(_)
         | Arguments::DescribeResource(_)

@@ -55,6 +55,8 @@ pub enum Stage {
     Policy,
     /// The call could not be recorded.
     Audit,
+    /// The server takes no calls now.
+    Server,
 }
 
 /// A call that was not admitted: nothing ran.
@@ -81,6 +83,7 @@ impl fmt::Display for Refusal {
             Stage::Plan => "the arguments cannot be carried out",
             Stage::Policy => "refused by policy",
             Stage::Audit => "not recorded, therefore not run",
+            Stage::Server => "not now",
         };
         f.write_str(by)?;
         for reason in &self.reasons {

@@ -6,6 +6,7 @@ mod catalogue;
 mod validation;
 
 pub use call::{
-    Arguments, DescribeResource, InputFile, ListEvents, ListPods, PodLogs, RequestedLimits, RunJob, ToolCall,
+    Arguments, CancelJob, DescribeResource, FetchJob, InputFile, ListEvents, ListPods, Origin, PodLogs,
+    RequestedLimits, RunJob, SubmitJob, ToolCall,
 };
 pub use catalogue::{Catalogue, CatalogueError, ToolDefinition};

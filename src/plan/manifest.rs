@@ -4,6 +4,7 @@
 //! chosen here. What each field is for stands beside it.
 
 mod containers;
+mod life;
 mod volumes;
 
 use std::collections::BTreeMap;
@@ -13,10 +14,12 @@ use k8s_openapi::api::batch::v1::{Job, JobSpec};
 use k8s_openapi::api::core::v1::{PodSecurityContext, PodSpec, PodTemplateSpec, SeccompProfile};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::ids::DecisionId;
+use crate::ids::{DecisionId, HandleKey, ProcessId};
 use crate::plan::budgets::Budgets;
 use crate::plan::image::ImageReference;
-use crate::plan::{JobResources, JobSettings, PodProfile};
+use crate::plan::{JobResources, JobSettings, PlannedFile, PodProfile};
+
+pub(in crate::plan) use life::Life;
 
 /// The container that runs the caller's command.
 pub const MAIN: &str = "main";
@@ -38,6 +41,16 @@ pub const LABEL_MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 pub const LABEL_DECISION_ID: &str = "kubepermit.io/decision-id";
 /// The label that holds the instance of the gateway ([`JobSettings::instance`]).
 pub const LABEL_INSTANCE: &str = "kubepermit.io/instance";
+/// The label of a Job that holds the process which answers for it.
+pub const LABEL_PROCESS: &str = "kubepermit.io/process";
+/// The label of a Job in the background that holds the digest of its token.
+pub const LABEL_TOKEN: &str = "kubepermit.io/token-digest";
+/// The label of a Job in the background that holds the digest of its caller.
+pub const LABEL_OWNER: &str = "kubepermit.io/caller-digest";
+/// The annotation of a Job that holds when it has no right to exist any more, whoever made it (RFC 3339).
+pub const ANNOTATION_EXPIRES_AT: &str = "kubepermit.io/expires-at";
+/// The annotation of a Job in the background that holds what another process needs to see it to its end.
+pub const ANNOTATION_LIFE: &str = "kubepermit.io/life";
 /// A label selector for everything that kubepermit made.
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by=kubepermit";
 
@@ -50,6 +63,9 @@ const TTL_AFTER_FINISHED_S: i32 = 300;
 #[derive(Debug, Clone, Copy)]
 pub(in crate::plan) struct Parts<'a> {
     pub id: DecisionId,
+    pub handle: Option<&'a HandleKey>,
+    pub process: Option<&'a ProcessId>,
+    pub files: &'a [PlannedFile],
     pub image: &'a ImageReference,
     pub helper_image: &'a ImageReference,
     pub command: &'a [String],
@@ -70,7 +86,8 @@ pub(in crate::plan) fn build(parts: &Parts<'_>) -> Job {
             // A fixed name: a create that is repeated after a lost reply cannot make a second pod.
             name: Some(format!("kubepermit-{}", parts.id.hex())),
             namespace: Some(parts.settings.namespace.clone()),
-            labels: Some(labels.clone()),
+            labels: Some(life::labels(parts, labels.clone())),
+            annotations: Some(life::annotations(parts)),
             ..ObjectMeta::default()
         },
         spec: Some(JobSpec {

@@ -12,6 +12,7 @@ mod cli;
 mod confined;
 mod embedded;
 mod fail_closed;
+mod handles;
 mod jobs;
 mod panic;
 mod reads;
