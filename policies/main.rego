@@ -14,6 +14,9 @@ package kubepermit
 # The tools that have rules, and the part of the input that those rules read.
 tools := {
 	"run_job": "job",
+	"submit_job": "job",
+	"fetch_job": "handle",
+	"cancel_job": "handle",
 	"list_pods": "kubectl",
 	"pod_logs": "kubectl",
 	"describe_resource": "kubectl",

@@ -84,11 +84,13 @@ impl App {
         notices.extend(read_notices(&tools));
         let settings =
             Settings { jobs: job_settings(&config, &policy), kubectl: kubectl_settings(&config, &tools) };
-        let executor = Executor::new(
-            JobExecutor::new(cluster, limits),
-            KubectlExecutor::new(tools, read_limits(&config)),
-        );
         let judge = Judge::new(catalogue, settings, policy);
+        let jobs = JobExecutor::new(cluster, limits).as_process(
+            judge.process().clone(),
+            &config.instance,
+            &config.namespace,
+        );
+        let executor = Executor::new(jobs, KubectlExecutor::new(tools, read_limits(&config)));
         let gateway = Arc::new(Gateway::new(judge, audit, executor));
         Ok(Self { gateway, embedded, notices })
     }
@@ -107,7 +109,9 @@ impl App {
 
     /// Waits for running calls to end cleanly, then ends the rest.
     pub async fn stop(self) {
-        if tokio::time::timeout(STOP_GRACE, self.gateway.finish()).await.is_err() {
+        // The embedded cluster ends with this process, and its jobs with it.
+        let leave_jobs = self.embedded.is_none();
+        if tokio::time::timeout(STOP_GRACE, self.gateway.finish(leave_jobs)).await.is_err() {
             tracing::warn!(
                 "calls were still running after {} s; their jobs may outlive this server",
                 STOP_GRACE.as_secs()

@@ -163,6 +163,17 @@ impl Audit {
             .await
     }
 
+    /// Takes up a call whose decision another process recorded, to record its outcome: that process is gone,
+    /// and the call's job is not.
+    ///
+    /// # Errors
+    /// When the log cannot take records now. The job must be left alone.
+    pub async fn take_up(&self, decision_id: DecisionId) -> Result<OpenRecord, AuditError> {
+        let shared = &self.shared;
+        let slot = shared.in_time(shared.slot()).await?;
+        Ok(OpenRecord { shared: Arc::clone(shared), decision_id, slot: Some(slot), armed: true })
+    }
+
     /// Records a clean end, closes the target and frees its lock. Every later record is refused; calls that
     /// are still open should be closed first.
     ///
@@ -247,6 +258,11 @@ impl OpenRecord {
             return Err(shared.stopped());
         };
         shared.in_time(shared.record(members, slot)).await
+    }
+
+    /// Leaves the outcome to another process, which will record it: the call's job lives on without this one.
+    pub fn hand_over(mut self) {
+        self.slot = None;
     }
 
     fn outcome(&self, outcome: &OutcomeSummary) -> Result<Vec<u8>, AuditError> {

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::ids::short_digest;
+
 /// The party behind a call, as authentication established it.
 ///
 /// INVARIANT (caller): only transport/ (which authenticates) and cli/ (which is the operator) make one;
@@ -53,6 +55,18 @@ impl Caller {
     #[must_use]
     pub fn transport(&self) -> Transport {
         self.transport
+    }
+
+    /// Stands for the caller where its name must not be (on a Job, in the name of a stored result): 32
+    /// hexadecimal digits. A job in the background is bound to it, so it holds what authentication established
+    /// and nothing else. Whoever starts the process is one and the same caller, over stdio or at a command
+    /// line.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        let door = match self.transport {
+            Transport::Stdio | Transport::Cli => "process",
+        };
+        short_digest("kubepermit.io/caller", &format!("{door}/{}", self.name))
     }
 
     /// What the client calls itself, unverified.

@@ -23,11 +23,14 @@ mod doctor;
 mod exec;
 mod fault;
 mod feed;
+mod handles;
 mod inject;
 mod kubectl;
 mod listing;
 mod logs;
+mod orphans;
 mod outcome;
+mod ownership;
 mod progress;
 mod proxy;
 mod remains;
@@ -44,12 +47,14 @@ pub mod fuzzing {
 }
 
 pub use cluster::{Cluster, ClusterError, ClusterSource};
-pub use dispatch::{Executor, Outcome};
+pub use dispatch::{Executor, Found, HandleOutcome, Outcome};
 pub use doctor::{JobExam, ReadExam, examine_jobs, examine_reads};
+pub use handles::{EndStatus, Ending, Handle, Handles, JobEnd, NoRoom};
 pub use kubectl::{
     Access, KubectlExecutor, PrivateHome, ReadFailure, ReadLimits, ReadOutcome, ReadReason, ReadSource,
     ReadText, ReadTools,
 };
+pub use orphans::{Orphan, Recovery, Scan};
 pub use outcome::{Artifact, JobOutcome, Problem, Reason, Status, Truncated};
 pub use progress::Progress;
 pub use slots::{Busy, JobSlot, JobSlots, Ticket};
@@ -63,10 +68,13 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::audit::OpenRecord;
-use crate::plan::{Budgets, JobPlan, Plan};
+use crate::ids::HandleKey;
+use crate::ids::ProcessId;
+use crate::plan::{Budgets, JobPlan, Plan, RecoveredJob};
 use crate::policy::Permit;
 use classify::Ended;
 use cleanup::Cleanup;
+use ownership::Ownership;
 use progress::Steps;
 use run::Run;
 
@@ -81,6 +89,8 @@ const AT_ONCE: usize = 10;
 
 /// How long a call waits for its place among them: twice the wall clock of a job that names none.
 const PLACE: Duration = Duration::from_secs(120);
+/// How long giving up the Lease may take at the end.
+const LEAVE: Duration = Duration::from_secs(5);
 
 /// Bounds of every job.
 #[derive(Debug, Clone)]
@@ -121,6 +131,9 @@ pub struct JobExecutor {
     limits: JobLimits,
     slots: JobSlots,
     deletions: TaskTracker,
+    ownership: Ownership,
+    /// Fires when the jobs in the background are left to whichever process follows them next.
+    released: CancellationToken,
 }
 
 impl JobExecutor {
@@ -128,7 +141,21 @@ impl JobExecutor {
     #[must_use]
     pub fn new(cluster: Arc<Cluster>, limits: JobLimits) -> Self {
         let slots = JobSlots::new(limits.at_once, limits.patience);
-        Self { cluster, limits, slots, deletions: TaskTracker::new() }
+        Self {
+            cluster,
+            limits,
+            slots,
+            deletions: TaskTracker::new(),
+            ownership: Ownership::none(),
+            released: CancellationToken::new(),
+        }
+    }
+
+    /// The same as one of several processes, which tell one another's jobs apart.
+    #[must_use]
+    pub fn as_process(mut self, process: ProcessId, instance: &str, namespace: &str) -> Self {
+        self.ownership = Ownership::new(Arc::clone(&self.cluster), process, instance, namespace);
+        self
     }
 
     /// The places for jobs. One is needed for each [`JobExecutor::run_job`].
@@ -152,8 +179,8 @@ impl JobExecutor {
     ) -> JobOutcome {
         let plan = match permit.into_plan() {
             Plan::Job(plan) => plan,
-            Plan::Kubectl(_) => {
-                return JobOutcome::error(Reason::AdmissionDenied, "a read is not a job, so nothing was run");
+            Plan::Kubectl(_) | Plan::Handle(_) => {
+                return JobOutcome::error(Reason::AdmissionDenied, "the plan is no job, so nothing was run");
             }
         };
         if record.decision_id() != plan.id() {
@@ -162,7 +189,61 @@ impl JobExecutor {
                 "the audit record is that of another call, so nothing was run",
             );
         }
-        self.run_plan(&plan, slot, progress, cancel).await
+        self.run_plan(&plan, None, slot, progress, cancel).await.unwrap_or_else(JobOutcome::left)
+    }
+
+    /// The same for a job that its call does not wait for. `None` when it is left to another process, by
+    /// [`release`](Self::release): it lives on, and so does its record.
+    pub async fn run_in_background(
+        &self,
+        permit: Permit,
+        record: &OpenRecord,
+        slot: JobSlot,
+        cancel: CancellationToken,
+    ) -> Option<JobOutcome> {
+        match permit.into_plan() {
+            Plan::Job(plan) if record.decision_id() == plan.id() => {
+                self.run_plan(&plan, None, slot, &|_| {}, cancel).await
+            }
+            Plan::Job(_) | Plan::Kubectl(_) | Plan::Handle(_) => {
+                let text = "the audit record is not that of a job, so nothing was run";
+                Some(JobOutcome::error(Reason::AdmissionDenied, text))
+            }
+        }
+    }
+
+    /// Follows a job that another process started, to its end. `None` when it is left again.
+    pub async fn follow(
+        &self,
+        job: &RecoveredJob,
+        record: &OpenRecord,
+        cancel: CancellationToken,
+    ) -> Option<JobOutcome> {
+        if record.decision_id() != job.plan().id() {
+            let text = "the audit record is that of another call, so nothing was done";
+            return Some(JobOutcome::error(Reason::AdmissionDenied, text));
+        }
+        // Its pod exists, whatever the cap says.
+        let owner = job.plan().handle().map_or("", HandleKey::owner);
+        let slot = self.slots.take(owner);
+        let mut outcome = self.run_plan(job.plan(), Some(job.uid()), slot, &|_| {}, cancel).await?;
+        outcome.artifacts.retain(|file| !job.is_input(&file.name, &file.content));
+        Some(outcome)
+    }
+
+    /// Leaves every job in the background as it is.
+    pub fn release(&self) {
+        self.released.cancel();
+    }
+
+    /// Who answers for which Jobs.
+    pub(crate) fn ownership(&self) -> &Ownership {
+        &self.ownership
+    }
+
+    /// The cluster.
+    pub(crate) fn cluster(&self) -> &Cluster {
+        &self.cluster
     }
 
     /// Waits until the deletions that go on in the background are done, at most `within`. For an orderly exit.
@@ -171,32 +252,52 @@ impl JobExecutor {
         if timeout(within, self.deletions.wait()).await.is_err() {
             tracing::error!("Jobs may be left behind; the cluster removes them after their deadline");
         }
+        if timeout(LEAVE, self.ownership.leave()).await.is_err() {
+            tracing::debug!("a lease is left behind");
+        }
     }
 
+    /// Creates the plan's Job, or follows the one with the UID `existing`, and deletes it at its end.
     async fn run_plan(
         &self,
         plan: &JobPlan,
+        existing: Option<&str>,
         slot: JobSlot,
         progress: &(dyn Fn(Progress) + Send + Sync),
         cancel: CancellationToken,
-    ) -> JobOutcome {
+    ) -> Option<JobOutcome> {
         let connecting = tokio::select! {
             biased;
             () = cancel.cancelled() => {
-                return JobOutcome::error(Reason::Cancelled, "the call was cancelled before it ran");
+                return Some(JobOutcome::error(Reason::Cancelled, "the call was cancelled before it ran"));
             }
             connecting = self.cluster.client() => connecting,
         };
         let client = match connecting {
             Ok(client) => client,
-            Err(error) => return JobOutcome::error(Reason::ApiserverUnavailable, error.to_string()),
+            Err(error) => return Some(JobOutcome::error(Reason::ApiserverUnavailable, error.to_string())),
         };
+        // Held until the deletion is sent: what nobody holds is an orphan.
+        let _held = self.ownership.hold(&client, plan.id()).await;
         let mut run = Run::new(&client, plan, &self.limits, Steps::new(progress));
         let mut cleanup = Cleanup::new(&client, plan, slot, self.deletions.clone());
+        if let Some(uid) = existing {
+            cleanup.created(uid, true);
+        }
+        let running = async {
+            match existing {
+                Some(uid) => run.follow(uid).await,
+                None => run.see_through(&mut cleanup).await,
+            }
+        };
         let finished = tokio::select! {
             biased;
             () = cancel.cancelled() => None,
-            outcome = run.see_through(&mut cleanup) => Some(outcome),
+            () = self.released.cancelled(), if plan.handle().is_some() => {
+                cleanup.disarm();
+                return None;
+            }
+            outcome = running => Some(outcome),
         };
         let outcome = finished.unwrap_or_else(|| run.cancelled());
         if outcome.reason == Some(Reason::ApiserverUnavailable) {
@@ -209,11 +310,16 @@ impl JobExecutor {
         };
         cleanup.delete(within).await;
         run.reach(Progress::Done);
-        outcome
+        Some(outcome)
     }
 }
 
 impl JobOutcome {
+    /// A job that was left to another process although its call waits: only jobs in the background are.
+    fn left() -> Self {
+        Self::error(Reason::Cancelled, "the server ended")
+    }
+
     /// A job that never came to be.
     fn error(reason: Reason, message: impl Into<String>) -> Self {
         let Ended { status, reason, exit_code, message, retryable } = Ended::error(reason, message);

@@ -1,5 +1,7 @@
 //! The pipeline: the only module that names all stages. [`Gateway::call`] reads as the product.
 
+mod background;
+mod janitor;
 mod judge;
 mod record;
 
@@ -12,10 +14,11 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::audit::{Audit, AuditError, Entry};
+use crate::audit::{Audit, AuditError, Entry, OpenRecord};
 use crate::caller::Caller;
 use crate::executor::{Executor, JobSlot, Outcome, Progress};
 use crate::ids::DecisionId;
+use crate::plan::Plan;
 use crate::policy::{Decision, Permit, Verdict};
 use crate::refusal::{Reason, Refusal, Stage};
 use crate::reply::Reply;
@@ -30,7 +33,14 @@ pub struct Gateway {
     judge: Judge,
     audit: Audit,
     executor: Executor,
+    /// Calls.
     running: TaskTracker,
+    /// Jobs that no call waits for.
+    background: TaskTracker,
+    /// No new call is taken.
+    stopping: CancellationToken,
+    /// Calls that wait are cancelled.
+    cancelling: CancellationToken,
 }
 
 /// Hears how a job comes along. It is called from within the call and must not block.
@@ -52,7 +62,15 @@ impl Gateway {
     /// Joins the stages.
     #[must_use]
     pub fn new(judge: Judge, audit: Audit, executor: Executor) -> Self {
-        Self { judge, audit, executor, running: TaskTracker::new() }
+        Self {
+            judge,
+            audit,
+            executor,
+            running: TaskTracker::new(),
+            background: TaskTracker::new(),
+            stopping: CancellationToken::new(),
+            cancelling: CancellationToken::new(),
+        }
     }
 
     /// The stages before the record.
@@ -74,8 +92,17 @@ impl Gateway {
     ) -> Reply {
         let id = DecisionId::mint();
         let gateway = Arc::clone(self);
-        let task =
-            self.running.spawn(async move { gateway.carry_out(id, request, progress, cancelled).await });
+        let task = self.running.spawn(async move {
+            let own = CancellationToken::new();
+            let mut work = std::pin::pin!(gateway.carry_out(id, request, progress, own.clone()));
+            loop {
+                tokio::select! {
+                    reply = &mut work => return reply,
+                    () = cancelled.cancelled(), if !own.is_cancelled() => own.cancel(),
+                    () = gateway.cancelling.cancelled(), if !own.is_cancelled() => own.cancel(),
+                }
+            }
+        });
         match task.await {
             Ok(reply) => reply,
             Err(error) => {
@@ -86,12 +113,16 @@ impl Gateway {
     }
 
     async fn carry_out(
-        &self,
+        self: &Arc<Self>,
         id: DecisionId,
         request: Request,
         progress: OnProgress,
         cancelled: CancellationToken,
     ) -> Reply {
+        if self.stopping.is_cancelled() {
+            let reason = Reason::new("server.stopping", "the server is about to end", "", "call again later");
+            return self.refuse(id, &request, None, Refusal::because(Stage::Server, reason)).await;
+        }
         let call = match self.judge.admit(id, &request) {
             Ok(call) => call,
             Err(refusal) => return self.refuse(id, &request, None, refusal).await,
@@ -122,11 +153,25 @@ impl Gateway {
             Ok(record) => record,
             Err(error) => return unrecorded(id, &error),
         };
-        let outcome = self.executor.run(permit, &record, slot, &progress, cancelled).await;
+        if background::job(&permit).is_some() {
+            return self.submit(&call, permit, record, slot, image).await;
+        }
+        let outcome = match permit.plan() {
+            Plan::Handle(plan) => Outcome::Handle(self.look_up(plan, &cancelled).await),
+            Plan::Job(_) | Plan::Kubectl(_) => {
+                self.executor.run(permit, &record, slot, &progress, cancelled).await
+            }
+        };
+        self.conclude(id, record, outcome, image).await
+    }
+
+    /// Records how a call ended, and only then answers.
+    async fn conclude(&self, id: DecisionId, record: OpenRecord, outcome: Outcome, image: String) -> Reply {
         match record.close(&summary(&outcome)).await {
             Ok(()) => match outcome {
                 Outcome::Job(outcome) => Reply::Job { id, image, outcome },
                 Outcome::Read(outcome) => Reply::Read { id, outcome },
+                Outcome::Handle(outcome) => Reply::Handle { id, found: outcome.found },
             },
             Err(error) => {
                 tracing::error!(decision_id = %id, error = with_causes(&error), "an outcome could not be recorded");
@@ -167,10 +212,28 @@ impl Gateway {
         }
     }
 
-    /// Ends the gateway: waits for running calls to close their records, then closes the log.
-    pub async fn finish(&self) {
+    /// Takes no more calls, and gives those that run `grace` to end by themselves.
+    pub async fn wind_down(&self, grace: Duration) {
+        self.stopping.cancel();
+        self.running.close();
+        let _ = tokio::time::timeout(grace, self.running.wait()).await;
+    }
+
+    /// Ends the gateway: cancels the calls that wait, waits for their records, then closes the log. With
+    /// `leave_jobs`, jobs in the background are left on the cluster, where the next process finds them; without,
+    /// they are cancelled.
+    pub async fn finish(&self, leave_jobs: bool) {
+        self.stopping.cancel();
+        self.cancelling.cancel();
         self.running.close();
         self.running.wait().await;
+        if leave_jobs {
+            self.executor.jobs().release();
+        } else {
+            self.executor.handles().cancel_all();
+        }
+        self.background.close();
+        self.background.wait().await;
         self.executor.drain(DRAIN).await;
         if let Err(error) = self.audit.stop().await {
             tracing::error!(error = with_causes(&error), "the audit log could not be closed");

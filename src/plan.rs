@@ -4,6 +4,7 @@ mod artifacts;
 mod budgets;
 pub mod checks;
 mod clone;
+mod handle;
 mod image;
 mod job;
 mod kubectl;
@@ -17,9 +18,11 @@ mod rights;
 pub use artifacts::{Patterns, WantedArtifacts};
 pub use budgets::Budgets;
 pub use clone::{CloneHost, ClonePlan, GitRef, RepoUrl};
+pub use handle::{HandlePlan, Operation};
 pub use image::{AllowedImages, ImageReference, ResolvedImage};
 pub use job::{
-    CacheVolume, JobExtras, JobPlan, JobResources, JobSettings, PlannedCache, PlannedFile, PodProfile,
+    CacheVolume, JobExtras, JobPlan, JobResources, JobSettings, NotRecoverable, PlannedCache, PlannedFile,
+    PodProfile, RecoveredJob,
 };
 pub use kubectl::{
     DnsLabel, KubectlPlan, KubectlSettings, NameError, Presentation, Verb, describable_resources,
@@ -40,6 +43,8 @@ pub enum Plan {
     Job(Box<JobPlan>),
     /// A read by kubectl.
     Kubectl(Box<KubectlPlan>),
+    /// A look at a job in the background, or its end.
+    Handle(HandlePlan),
 }
 
 /// What the operator configured for plans.
@@ -59,8 +64,15 @@ pub struct Settings {
 pub fn plan(call: &ToolCall, settings: &Settings, rights: impl Into<Rights>) -> Result<Plan, Refusal> {
     match call.arguments() {
         Arguments::RunJob(job) => {
-            job::plan(call.id(), job, &settings.jobs, &rights.into()).map(|plan| Plan::Job(Box::new(plan)))
+            job::plan(call, job, &settings.jobs, &rights.into()).map(|plan| Plan::Job(Box::new(plan)))
         }
+        Arguments::SubmitJob(submitted) => {
+            handle::key(call)?;
+            job::plan(call, &submitted.job, &settings.jobs, &rights.into())
+                .map(|plan| Plan::Job(Box::new(plan)))
+        }
+        Arguments::FetchJob(fetch) => handle::fetch(call, fetch.wait_s).map(Plan::Handle),
+        Arguments::CancelJob(_) => handle::cancel(call).map(Plan::Handle),
         Arguments::ListPods(_)
         | Arguments::PodLogs(_)
         | Arguments::DescribeResource(_)

@@ -57,6 +57,8 @@ pub enum Stage {
     Limits,
     /// The call could not be recorded.
     Audit,
+    /// The server takes no calls now.
+    Server,
 }
 
 /// A call that was not admitted: nothing ran.
@@ -84,6 +86,7 @@ impl fmt::Display for Refusal {
             Stage::Policy => "refused by policy",
             Stage::Limits => "too much is running",
             Stage::Audit => "not recorded, therefore not run",
+            Stage::Server => "not now",
         };
         f.write_str(by)?;
         for reason in &self.reasons {

@@ -4,8 +4,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::executor::{JobOutcome, ReadOutcome, ReadText};
-use crate::ids::DecisionId;
+use crate::executor::{Found, JobEnd, JobOutcome, NoRoom, ReadOutcome, ReadText};
+use crate::ids::{DecisionId, JobToken};
 use crate::refusal::Refusal;
 
 /// The end of a call.
@@ -26,6 +26,20 @@ pub enum Reply {
         id: DecisionId,
         /// How the read ended.
         outcome: ReadOutcome,
+    },
+    /// Admitted: the job runs in the background.
+    Submitted {
+        /// The call's id, and the job's.
+        id: DecisionId,
+        /// What leads back to the job.
+        token: JobToken,
+    },
+    /// Admitted: what became of a job in the background.
+    Handle {
+        /// The call's id.
+        id: DecisionId,
+        /// What the token led to.
+        found: Found,
     },
     /// Not admitted: nothing ran.
     Refused {
@@ -58,7 +72,16 @@ impl Reply {
             Self::Read { id, outcome } => {
                 outcome.end.as_ref().ok().map(|read| read_result(*id, outcome, read))
             }
-            Self::Refused { .. } | Self::Unrecorded { .. } | Self::Broken { .. } => None,
+            Self::Submitted { id, token } => {
+                Some(json!({ "job_token": token.reveal(), "status": "submitted", "decision_id": id }))
+            }
+            Self::Handle { id, found: Found::Running } => {
+                Some(json!({ "status": "running", "decision_id": id }))
+            }
+            Self::Handle { id, found: Found::Ended(end) } => Some(ended(*id, end)),
+            Self::Handle { .. } | Self::Refused { .. } | Self::Unrecorded { .. } | Self::Broken { .. } => {
+                None
+            }
         }
     }
 
@@ -67,7 +90,12 @@ impl Reply {
     pub fn text(&self) -> Option<&str> {
         match self {
             Self::Read { outcome, .. } => outcome.end.as_ref().ok().map(|read| read.output.as_str()),
-            Self::Job { .. } | Self::Refused { .. } | Self::Unrecorded { .. } | Self::Broken { .. } => None,
+            Self::Job { .. }
+            | Self::Submitted { .. }
+            | Self::Handle { .. }
+            | Self::Refused { .. }
+            | Self::Unrecorded { .. }
+            | Self::Broken { .. } => None,
         }
     }
 
@@ -75,7 +103,9 @@ impl Reply {
     #[must_use]
     pub fn error_text(&self) -> Option<String> {
         match self {
-            Self::Job { .. } => None,
+            Self::Job { .. } | Self::Submitted { .. } => None,
+            Self::Handle { id, found } => not_found(found)
+                .map(|(code, message, hint)| format!("{message}\n- {hint} [{code}]\n(decision {id})")),
             Self::Read { id, outcome } => outcome.end.as_ref().err().map(|failure| {
                 let hint = if failure.hint.is_empty() {
                     String::new()
@@ -101,7 +131,11 @@ impl Reply {
     #[must_use]
     pub fn error_document(&self) -> Option<Value> {
         match self {
-            Self::Job { .. } => None,
+            Self::Job { .. } | Self::Submitted { .. } => None,
+            Self::Handle { id, found } => not_found(found).map(|(code, message, hint)| {
+                let reason = json!({ "code": code, "msg": message, "field": "/job_token", "hint": hint });
+                json!({ "decision_id": id, "error": { "stage": "executor", "reasons": [reason] } })
+            }),
             Self::Read { id, outcome } => outcome.end.as_ref().err().map(|failure| {
                 let reason = json!({
                     "code": failure.reason.as_str(),
@@ -124,6 +158,39 @@ impl Reply {
     }
 }
 
+/// Why a token, or a new job, led to nothing: code, message, what to do.
+fn not_found(found: &Found) -> Option<(&'static str, String, &'static str)> {
+    match found {
+        Found::Running | Found::Ended(_) => None,
+        Found::Unknown => Some((
+            "handles.unknown",
+            "there is no job of this token for you: it is wrong, or the 60 minutes after the job's end are over, \
+             or the server that ran the job has ended"
+                .to_owned(),
+            "submit the job again with submit_job",
+        )),
+        Found::Elsewhere => Some((
+            "handles.elsewhere",
+            "the job has ended, and its result is with another server of this instance".to_owned(),
+            "submit it again; the operator can let servers share results with --results",
+        )),
+        Found::Unreachable(cause) => Some((
+            "handles.unreachable",
+            format!("the token is not known here, and the cluster cannot be asked: {cause}"),
+            "fetch again later; a job that runs goes on",
+        )),
+        Found::NoRoom => Some(("handles.no_room", NoRoom.to_string(), "or use run_job and wait")),
+    }
+}
+
+fn ended(id: DecisionId, end: &JobEnd) -> Value {
+    let mut document = json!(end);
+    if let Value::Object(members) = &mut document {
+        members.insert("decision_id".to_owned(), json!(id));
+    }
+    document
+}
+
 fn read_result(id: DecisionId, outcome: &ReadOutcome, read: &ReadText) -> Value {
     let mut result = json!({
         "output": read.output,
@@ -139,7 +206,9 @@ fn read_result(id: DecisionId, outcome: &ReadOutcome, read: &ReadText) -> Value 
     result
 }
 
-fn job_result(id: DecisionId, image: &str, outcome: &JobOutcome) -> Value {
+/// A job's result by `run_job`'s output schema.
+#[must_use]
+pub fn job_result(id: DecisionId, image: &str, outcome: &JobOutcome) -> Value {
     let artifacts: Vec<Value> = outcome
         .artifacts
         .iter()

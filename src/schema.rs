@@ -6,7 +6,7 @@ mod catalogue;
 mod validation;
 
 pub use call::{
-    Arguments, CloneRequest, DescribeResource, InputFile, ListEvents, ListPods, PodLogs, RequestedLimits,
-    RunJob, ToolCall,
+    Arguments, CancelJob, CloneRequest, DescribeResource, FetchJob, InputFile, ListEvents, ListPods, Origin,
+    PodLogs, RequestedLimits, RunJob, SubmitJob, ToolCall,
 };
 pub use catalogue::{Catalogue, CatalogueError, ToolDefinition};

@@ -1,5 +1,11 @@
 //! When to stop: SIGINT, SIGTERM, and SIGHUP (the terminal was closed).
 
+use std::time::Duration;
+
+/// How long calls may go on after a signal before they are cancelled. MCP clients over stdio send SIGTERM when they
+/// close, and kill two seconds later (the official SDKs): by then the jobs must be gone.
+pub const GRACE: Duration = Duration::from_secs(1);
+
 /// Returns when the process is asked to stop.
 pub async fn requested() {
     #[cfg(unix)]

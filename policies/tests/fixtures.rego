@@ -20,6 +20,7 @@ base_input := {
 	},
 	"job": {
 		"namespace": "mcp-ephemeral",
+		"background": false,
 		"image": {
 			"requested": "busybox:1.36",
 			"registry": "docker.io",
@@ -75,6 +76,14 @@ base_read := object.union(base_input, {
 			"pods",
 		],
 	},
+})
+
+# A look at a job in the background that the policy allows, in the same shape.
+base_fetch := object.union(base_input, {
+	"tool": "fetch_job",
+	"arguments": {"job_token": {"digest": "0123456789abcdef0123456789abcdef", "len": 36}, "wait_s": 30},
+	"job": null,
+	"handle": {"operation": "fetch", "wait_s": 30, "token_digest": "0123456789abcdef0123456789abcdef"},
 })
 
 # The shape of schemas/policy-data.json.

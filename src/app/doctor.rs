@@ -164,8 +164,8 @@ async fn examine_jobs(
         cluster: &cluster,
         namespace: &config.namespace,
         profile: policy.map_or(PodProfile::Restricted, Policy::pod_profile),
-        cache_claim: None,
-        clone_secret: None,
+        cache_claim: config.cache.as_ref().map(|cache| cache.claim.as_str()),
+        clone_secret: config.clone.secret.as_deref(),
         surroundings: embedded.is_none(),
     };
     let mut findings = executor::examine_jobs(&exam).await;

@@ -7,6 +7,7 @@
 //!   name that is none (`TOKEN=secret`) is replaced by `<not a name 1>` and so on.
 //! - `files`: `path` and `mode`; contents as `{sha256, len}` where the caller made one, else `{len}`.
 //! - `content`, `content_b64`, `stdin`, `data`, `stringData`, `binaryData` elsewhere: the same.
+//! - `job_token`: the digest that the caller made, as the Job's label has it, else `{len}`. A token is a key.
 //! - `command`, `args`: `{sha256, argc, len}` over the elements, each followed by a NUL byte
 //!   (`printf 'echo\0hello\0' | sha256sum`), unless the operator asked for commands.
 //!
@@ -19,7 +20,7 @@ use crate::refusal::{Reason, Stage};
 
 /// The names that the tools' input schemas give to properties: all that a recorded `field` may be made of, with
 /// indices. A test compares them with the schemas.
-const PROPERTIES: [&str; 29] = [
+const PROPERTIES: [&str; 31] = [
     "artifacts",
     "clone",
     "command",
@@ -32,6 +33,7 @@ const PROPERTIES: [&str; 29] = [
     "for_kind",
     "for_name",
     "image",
+    "job_token",
     "kind",
     "limits",
     "memory",
@@ -47,6 +49,7 @@ const PROPERTIES: [&str; 29] = [
     "subdir",
     "tail_lines",
     "timeout_s",
+    "wait_s",
     "warnings_only",
     "workdir",
 ];
@@ -75,7 +78,7 @@ pub(in crate::audit) fn reasons(stage: Option<Stage>, reasons: Vec<Reason>) -> V
             .into_iter()
             .map(|reason| Reason::new(reason.code, "", known_part(&reason.field), ""))
             .collect(),
-        Some(Stage::Policy | Stage::Limits | Stage::Audit) | None => reasons,
+        Some(Stage::Policy | Stage::Limits | Stage::Audit | Stage::Server) | None => reasons,
     }
 }
 
@@ -149,6 +152,7 @@ fn member(name: &str, value: Value, record_commands: bool) -> Value {
         "env" => environment(value),
         "files" => files(value),
         "content" | "content_b64" | "stdin" | "data" | "stringData" | "binaryData" => content(&value),
+        "job_token" => token(&value),
         "command" | "args" => command(value, record_commands),
         _ => nested(value, record_commands),
     }
@@ -221,6 +225,18 @@ fn file(value: Value) -> Value {
 
 fn content(value: &Value) -> Value {
     digest(value).unwrap_or_else(|| length(value))
+}
+
+/// The value itself when it is exactly `{digest, len}`, of the length that a truncated digest has.
+fn token(value: &Value) -> Value {
+    let short = |members: &Map<String, Value>| {
+        let digest = members.get("digest")?.as_str()?;
+        let len = members.get("len")?.as_u64()?;
+        let is_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        (members.len() == 2 && digest.len() == 32 && digest.bytes().all(is_hex))
+            .then(|| json!({ "digest": digest, "len": len }))
+    };
+    value.as_object().and_then(short).unwrap_or_else(|| length(value))
 }
 
 fn command(value: Value, record_commands: bool) -> Value {
@@ -305,6 +321,15 @@ mod tests {
                 json!({ "files": [{ "path": "a", "content_b64": { "len": 6 }, "other": { "len": 10 } }, { "len": 6 }] }),
             ),
             (json!({ "deep": { "content": "canary" } }), json!({ "deep": { "content": { "len": 6 } } })),
+            (json!({ "job_token": "job-canary" }), json!({ "job_token": { "len": 10 } })),
+            (
+                json!({ "job_token": { "digest": "0".repeat(32), "len": 36 } }),
+                json!({ "job_token": { "digest": "0".repeat(32), "len": 36 } }),
+            ),
+            (
+                json!({ "job_token": { "digest": "canary", "len": 36 } }),
+                json!({ "job_token": { "len": 28 } }),
+            ),
             (json!({ "command": "canary" }), json!({ "command": { "len": 6 } })),
             (json!({ "command": ["canary", 1] }), json!({ "command": { "len": 12 } })),
             (json!({ "image": "busybox", "timeout_s": 3 }), json!({ "image": "busybox", "timeout_s": 3 })),
@@ -336,17 +361,21 @@ mod tests {
 
     #[test]
     fn the_properties_are_those_of_the_schemas() {
-        fn collect(schema: &Value, names: &mut std::collections::BTreeSet<String>, free: &mut Vec<String>) {
+        fn collect(
+            schema: &Value,
+            names: &mut std::collections::BTreeSet<String>,
+            free: &mut std::collections::BTreeSet<String>,
+        ) {
             for (name, property) in schema["properties"].as_object().into_iter().flatten() {
                 names.insert(name.clone());
                 if property["type"] == "object" && property["additionalProperties"] != json!(false) {
-                    free.push(name.clone());
+                    free.insert(name.clone());
                 }
                 collect(property, names, free);
                 collect(&property["items"], names, free);
             }
         }
-        let (mut names, mut free) = (std::collections::BTreeSet::new(), Vec::new());
+        let (mut names, mut free) = (std::collections::BTreeSet::new(), std::collections::BTreeSet::new());
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("schemas/tools");
         for file in std::fs::read_dir(folder).unwrap() {
             let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
@@ -354,7 +383,7 @@ mod tests {
             collect(&tool["inputSchema"], &mut names, &mut free);
         }
         assert_eq!(names, PROPERTIES.map(str::to_owned).into());
-        assert_eq!(free, FREE_FORM);
+        assert_eq!(free, FREE_FORM.map(str::to_owned).into());
     }
 
     #[test]

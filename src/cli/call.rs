@@ -11,7 +11,7 @@ use crate::app::App;
 use crate::caller::Caller;
 use crate::cli::terminal::{self, ProgressLine};
 use crate::cli::{GatewayOptions, exit};
-use crate::executor::Status;
+use crate::executor::{Found, Status};
 use crate::output::clean;
 use crate::pipeline::{Preview, Request};
 use crate::plan::Plan;
@@ -48,7 +48,12 @@ pub(super) async fn run(
     let reply = loop {
         tokio::select! {
             reply = &mut call => break reply,
-            () = shutdown::requested(), if !cancelled.is_cancelled() => cancelled.cancel(),
+            () = shutdown::requested() => {
+                if cancelled.is_cancelled() {
+                    anyhow::bail!("ended at once; the job expires");
+                }
+                cancelled.cancel();
+            }
         }
     };
     line.clear();
@@ -98,6 +103,15 @@ fn show_reply(reply: &Reply) -> anyhow::Result<u8> {
             Ok(_) => (exit::SUCCESS, reply.result()),
             Err(_) => (exit::FAILED, reply.error_document()),
         },
+        Reply::Submitted { .. } => (exit::SUCCESS, reply.result()),
+        Reply::Handle { found, .. } => match found {
+            Found::Running => (exit::SUCCESS, reply.result()),
+            Found::Ended(end) if end.is_success() => (exit::SUCCESS, reply.result()),
+            Found::Ended(_) => (exit::FAILED, reply.result()),
+            Found::Unknown | Found::Elsewhere | Found::Unreachable(_) | Found::NoRoom => {
+                (exit::FAILED, reply.error_document())
+            }
+        },
         Reply::Refused { .. } => (exit::REFUSED, reply.error_document()),
         Reply::Unrecorded { .. } | Reply::Broken { .. } => (exit::FAILED, reply.error_document()),
     };
@@ -113,6 +127,9 @@ fn show_reply(reply: &Reply) -> anyhow::Result<u8> {
 fn text(reply: &Reply) -> String {
     if let Some(text) = reply.text() {
         return text.trim_end_matches('\n').to_owned();
+    }
+    if let (Reply::Submitted { .. } | Reply::Handle { .. }, Some(result)) = (reply, reply.result()) {
+        return printable(&serde_json::to_string_pretty(&result).unwrap_or_default());
     }
     let Reply::Job { id, image, outcome } = reply else {
         return printable(&reply.error_text().unwrap_or_default());
@@ -169,7 +186,7 @@ fn show_preview(preview: &Preview) -> anyhow::Result<u8> {
     let (manifest, argv) = match &preview.plan {
         Some(Plan::Job(job)) => (Some(job.manifest()), None),
         Some(Plan::Kubectl(read)) => (None, Some(read.argv())),
-        None => (None, None),
+        Some(Plan::Handle(_)) | None => (None, None),
     };
     let code = if preview.refusal.is_some() { exit::REFUSED } else { exit::SUCCESS };
     let document = json!({

@@ -4,8 +4,8 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use crate::app::App;
-use crate::cli::GatewayOptions;
 use crate::cli::terminal;
+use crate::cli::{GatewayOptions, exit};
 use crate::transport;
 use crate::{config, shutdown, telemetry};
 
@@ -23,11 +23,31 @@ pub(super) async fn run(options: &GatewayOptions) -> anyhow::Result<ExitCode> {
     if std::io::stdin().is_terminal() {
         tracing::info!("an MCP client is expected on standard input; end with Ctrl-D");
     }
-    let session = transport::serve(app.gateway(), tokio::io::stdin(), output);
+    app.gateway().keep_house();
+    let gateway = app.gateway();
+    let mut session = std::pin::pin!(transport::serve(app.gateway(), tokio::io::stdin(), output));
+    let mut open = true;
     let end = tokio::select! {
-        end = session => end.map_err(anyhow::Error::from),
+        end = &mut session => {
+            open = false;
+            end.map_err(anyhow::Error::from)
+        }
         () = shutdown::requested() => Ok(()),
     };
-    app.stop().await;
+    // What still runs may answer; the session is looked after until then.
+    let mut stop = std::pin::pin!(async {
+        gateway.wind_down(shutdown::GRACE).await;
+        app.stop().await;
+    });
+    loop {
+        tokio::select! {
+            () = &mut stop => break,
+            _ = &mut session, if open => open = false,
+            () = shutdown::requested() => {
+                tracing::warn!("ended at once; jobs of calls that waited are deleted by the next server, or expire");
+                return Ok(ExitCode::from(exit::FAILED));
+            }
+        }
+    }
     end.map(|()| ExitCode::SUCCESS)
 }

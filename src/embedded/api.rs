@@ -4,6 +4,7 @@ pub mod access;
 mod discovery;
 mod exec;
 mod jobs;
+mod leases;
 mod log;
 mod objects;
 mod pods;
@@ -22,6 +23,7 @@ use axum::middleware::from_fn_with_state;
 use axum::response::Response;
 use axum::routing::{get, post};
 use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Event, Namespace, Node, PersistentVolumeClaim, Pod};
 
 use super::cluster::Cluster;
@@ -58,6 +60,13 @@ pub fn router(cluster: &Arc<Cluster>) -> Router {
             get(objects::list::<Job>).post(jobs::create).delete(jobs::delete_many),
         )
         .route("/namespaces/{namespace}/jobs/{name}", get(objects::get::<Job>).delete(jobs::delete));
+    let coordination = Router::new()
+        .route("/leases", get(objects::list_all::<Lease>))
+        .route("/namespaces/{namespace}/leases", get(objects::list::<Lease>).post(leases::create))
+        .route(
+            "/namespaces/{namespace}/leases/{name}",
+            get(objects::get::<Lease>).put(leases::replace).delete(leases::delete),
+        );
     Router::new()
         .route("/version", get(discovery::version))
         .route("/api", get(discovery::core_versions))
@@ -68,6 +77,7 @@ pub fn router(cluster: &Arc<Cluster>) -> Router {
         .nest("/apis/batch/v1", batch)
         .route(access::ACCESS_REVIEWS, post(reviews::access))
         .route(access::SUBJECT_REVIEWS, post(reviews::subject))
+        .nest("/apis/coordination.k8s.io/v1", coordination)
         .fallback(other)
         .method_not_allowed_fallback(|| async { ApiError::method_not_allowed() })
         .layer(DefaultBodyLimit::max(BODY_LIMIT))

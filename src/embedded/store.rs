@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Event, Namespace, Node, PersistentVolumeClaim, Pod};
 
 pub use collection::{Change, ChangeKind, Collection};
@@ -30,6 +31,8 @@ pub struct Store {
     pub jobs: Collection<Job>,
     /// core/v1 PersistentVolumeClaims: made at start, never changed.
     pub claims: Collection<PersistentVolumeClaim>,
+    /// coordination.k8s.io/v1 Leases.
+    pub leases: Collection<Lease>,
 }
 
 impl Store {
@@ -44,6 +47,7 @@ impl Store {
             events: Collection::new(&version),
             jobs: Collection::new(&version),
             claims: Collection::new(&version),
+            leases: Collection::new(&version),
         }
     }
 }

@@ -1,12 +1,13 @@
 //! One door for every kind of plan: a permit goes in, an outcome comes out.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
 use crate::audit::OpenRecord;
 use crate::executor::kubectl::{KubectlExecutor, ReadFailure, ReadOutcome, ReadReason};
-use crate::executor::{Busy, JobExecutor, JobOutcome, JobSlot, Progress, Reason};
+use crate::executor::{Busy, Handles, JobEnd, JobExecutor, JobOutcome, JobSlot, Progress, Reason};
 use crate::plan::Plan;
 use crate::policy::Permit;
 
@@ -15,6 +16,7 @@ use crate::policy::Permit;
 pub struct Executor {
     jobs: JobExecutor,
     reads: KubectlExecutor,
+    handles: Handles,
 }
 
 /// How an admitted plan ended.
@@ -24,13 +26,59 @@ pub enum Outcome {
     Job(JobOutcome),
     /// A read.
     Read(ReadOutcome),
+    /// A look at a job in the background, or its end.
+    Handle(HandleOutcome),
+}
+
+/// What became of a call that names a job in the background.
+#[derive(Debug)]
+pub struct HandleOutcome {
+    /// What was found.
+    pub found: Found,
+    /// How long the call took.
+    pub duration: Duration,
+}
+
+/// What a token led to.
+#[derive(Debug)]
+pub enum Found {
+    /// A job that runs.
+    Running,
+    /// A job that ended.
+    Ended(Arc<JobEnd>),
+    /// Nothing: no such token, another caller's, or one whose time is over.
+    Unknown,
+    /// A job that another process followed, with a result that only that one has.
+    Elsewhere,
+    /// The cluster does not tell; a sentence.
+    Unreachable(String),
+    /// A new job that there is no room for.
+    NoRoom,
 }
 
 impl Executor {
     /// Joins the executors of each kind.
     #[must_use]
     pub fn new(jobs: JobExecutor, reads: KubectlExecutor) -> Self {
-        Self { jobs, reads }
+        Self { jobs, reads, handles: Handles::default() }
+    }
+
+    /// The executor of jobs.
+    #[must_use]
+    pub fn jobs(&self) -> &JobExecutor {
+        &self.jobs
+    }
+
+    /// Whether other processes find the results of this one.
+    #[must_use]
+    pub fn shares_results(&self) -> bool {
+        false
+    }
+
+    /// The jobs in the background.
+    #[must_use]
+    pub fn handles(&self) -> &Handles {
+        &self.handles
     }
 
     /// A place for the job that `plan` starts, to be had before the decision is recorded; `None` when it starts none.
@@ -54,7 +102,7 @@ impl Executor {
                 }
                 ticket.slot(cancel).await.map(Some)
             }
-            Plan::Kubectl(_) => Ok(None),
+            Plan::Kubectl(_) | Plan::Handle(_) => Ok(None),
         }
     }
 
@@ -80,6 +128,10 @@ impl Executor {
                 }
             }),
             Plan::Kubectl(plan) if plan.id() == id => Outcome::Read(self.reads.run(plan, cancel).await),
+            // Nothing runs for it: the gateway looks its job up by itself.
+            Plan::Handle(_) => {
+                Outcome::Handle(HandleOutcome { found: Found::Unknown, duration: Duration::ZERO })
+            }
             Plan::Kubectl(plan) => {
                 tracing::error!(decision_id = %id, plan = %plan.id(), "the audit record is that of another call");
                 Outcome::Read(ReadOutcome {

@@ -33,6 +33,11 @@ pub(crate) async fn inject(
     let failed = |message: String| {
         Ended::error(Reason::InjectFailed, format!("the input files could not be placed: {message}"))
     };
+    if plan.files().is_empty() {
+        // A Job that was found again: its files were with the process that took the call.
+        let text = "they were with a server that has ended; submit the job again";
+        return Err(failed(text.to_owned()));
+    }
     let mtime = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let archive = pack(plan.files(), mtime).map_err(|error| failed(error.to_string()))?;
     let script = script(READY_FILE);

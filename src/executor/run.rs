@@ -1,5 +1,7 @@
 //! One job from its creation to its outcome.
 
+mod adopt;
+
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -259,7 +261,7 @@ impl<'a> Run<'a> {
 
     /// Waits until the command ends or its wall clock runs out.
     async fn until_ended(&mut self, feed: &mut PodFeed, mut pod: Box<Pod>) -> Remains {
-        let deadline = Instant::now() + self.plan.timeout();
+        let deadline = self.started.unwrap_or_else(Instant::now) + self.plan.timeout();
         loop {
             let news = tokio::select! {
                 news = feed.next() => news,

@@ -130,6 +130,22 @@ impl JobSlots {
         drop(state);
         Ok(Ticket { shared: Arc::clone(shared), caller, id, granted })
     }
+
+    /// A place for a job of `caller` that exists already, beyond the number if it must be: others wait for it all the
+    /// same.
+    #[must_use]
+    pub fn take(&self, caller: &str) -> JobSlot {
+        let shared = &self.shared;
+        let mut state = shared.lock();
+        let caller: Arc<str> = Arc::from(caller);
+        state.lines.entry(Arc::clone(&caller)).or_default().used += 1;
+        state.used += 1;
+        let id = state.next_id;
+        state.next_id += 1;
+        drop(state);
+        let (_, granted) = oneshot::channel();
+        JobSlot { _ticket: Ticket { shared: Arc::clone(shared), caller, id, granted } }
+    }
 }
 
 impl Ticket {

@@ -5,18 +5,19 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::caller::Caller;
-use crate::ids::DecisionId;
+use crate::ids::{DecisionId, ProcessId};
 use crate::pipeline::Request;
 use crate::plan::{self, Plan, Settings};
 use crate::policy::{Decision, Policy, Question, Verdict};
 use crate::refusal::{Reason, Refusal, Stage};
-use crate::schema::{Catalogue, ToolCall};
+use crate::schema::{Catalogue, Origin, ToolCall};
 
 /// The schema, plan and policy stages.
 pub struct Judge {
     catalogue: Catalogue,
     settings: Settings,
     policy: Arc<Policy>,
+    process: ProcessId,
 }
 
 /// What a call would do.
@@ -36,13 +37,19 @@ impl Judge {
     /// Joins the stages.
     #[must_use]
     pub fn new(catalogue: Catalogue, settings: Settings, policy: Arc<Policy>) -> Self {
-        Self { catalogue, settings, policy }
+        Self { catalogue, settings, policy, process: ProcessId::mint() }
     }
 
     /// The tools.
     #[must_use]
     pub fn catalogue(&self) -> &Catalogue {
         &self.catalogue
+    }
+
+    /// This process, as its Jobs name it.
+    #[must_use]
+    pub fn process(&self) -> &ProcessId {
+        &self.process
     }
 
     /// The images that a caller with these roles may use now, as a person would write them.
@@ -91,7 +98,8 @@ impl Judge {
         if let Some(fault) = &request.fault {
             return Err(Refusal::because(Stage::Schema, fault.clone()));
         }
-        self.catalogue.admit(id, &request.tool, request.arguments.clone())
+        let call = self.catalogue.admit(id, &request.tool, request.arguments.clone())?;
+        Ok(call.from(Origin { owner: request.caller.digest(), process: self.process.clone() }))
     }
 
     pub(super) fn plan(&self, call: &ToolCall, caller: &Caller) -> Result<Plan, Refusal> {

@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 use crate::audit::{
     self, ArtifactSummary, DecisionSummary, Entry, OutcomeStatus, OutcomeSummary, OutputSummary,
 };
-use crate::executor::{JobOutcome, Outcome, ReadOutcome, ReadReason, Reason as JobReason, Status};
+use crate::executor::{
+    Found, HandleOutcome, JobOutcome, Orphan, Outcome, ReadOutcome, ReadReason, Reason as JobReason, Status,
+};
 use crate::ids::DecisionId;
 use crate::pipeline::Request;
 use crate::plan::Plan;
@@ -64,11 +66,17 @@ pub(super) fn subject(plan: &Plan) -> Value {
             "name": job.job_name(),
             "image": job.image().reference.key(),
             "manifest_sha256": job.manifest_sha256(),
+            "token_digest": job.handle().map(|key| key.token()),
         }),
         Plan::Kubectl(read) => json!({
             "kind": "kubectl",
             "namespace": read.namespace(),
             "argv": read.argv(),
+        }),
+        Plan::Handle(handle) => json!({
+            "kind": "handle",
+            "operation": handle.operation().as_str(),
+            "token_digest": handle.key().token(),
         }),
     }
 }
@@ -78,6 +86,30 @@ pub(super) fn summary(outcome: &Outcome) -> OutcomeSummary {
     match outcome {
         Outcome::Job(outcome) => job_summary(outcome),
         Outcome::Read(outcome) => read_summary(outcome),
+        Outcome::Handle(outcome) => handle_summary(outcome),
+    }
+}
+
+/// That of the look, not of the job: the job's own outcome has the job's decision id.
+fn handle_summary(outcome: &HandleOutcome) -> OutcomeSummary {
+    let (status, reason) = match &outcome.found {
+        Found::Running => (OutcomeStatus::Succeeded, Some("running")),
+        Found::Ended(_) => (OutcomeStatus::Succeeded, Some("ended")),
+        Found::Unknown => (OutcomeStatus::Failed, Some("unknown_token")),
+        Found::Elsewhere => (OutcomeStatus::Failed, Some("elsewhere")),
+        Found::Unreachable(_) => (OutcomeStatus::Error, Some("apiserver_unavailable")),
+        Found::NoRoom => (OutcomeStatus::Failed, Some("no_room")),
+    };
+    OutcomeSummary {
+        status,
+        reason: reason.map(str::to_owned),
+        exit_code: None,
+        duration_ms: u64::try_from(outcome.duration.as_millis()).unwrap_or(u64::MAX),
+        output: None,
+        artifacts: Vec::new(),
+        job_uid: None,
+        image_id: None,
+        message: String::new(),
     }
 }
 
@@ -155,6 +187,21 @@ fn recordable(outcome: &JobOutcome) -> String {
 pub(super) fn image_of(plan: &Plan) -> String {
     match plan {
         Plan::Job(job) => job.image().reference.key(),
-        Plan::Kubectl(_) => String::new(),
+        Plan::Kubectl(_) | Plan::Handle(_) => String::new(),
+    }
+}
+
+/// What is recorded of a call whose process died, once its Job is deleted.
+pub(super) fn orphaned(orphan: &Orphan) -> OutcomeSummary {
+    OutcomeSummary {
+        status: OutcomeStatus::Abandoned,
+        reason: Some("orphaned".to_owned()),
+        exit_code: None,
+        duration_ms: 0,
+        output: None,
+        artifacts: Vec::new(),
+        job_uid: Some(orphan.uid().to_owned()),
+        image_id: None,
+        message: "its server died; its job was deleted by another".to_owned(),
     }
 }

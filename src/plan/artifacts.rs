@@ -77,6 +77,16 @@ impl WantedArtifacts {
         }
     }
 
+    /// What a call would have to give for this.
+    #[must_use]
+    pub fn written(&self) -> Option<Vec<String>> {
+        match self {
+            Self::Changed => None,
+            Self::Matching(patterns) => Some(patterns.written.clone()),
+            Self::None => Some(Vec::new()),
+        }
+    }
+
     /// The globs as written; none unless files are chosen by them.
     #[must_use]
     pub fn patterns(&self) -> &[String] {

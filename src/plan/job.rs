@@ -1,6 +1,7 @@
 //! `run_job`'s plan: the exact Job manifest, its input files and its deadline.
 
 mod extras;
+mod recover;
 mod resources;
 mod seal;
 #[cfg(test)]
@@ -13,13 +14,15 @@ use bytes::Bytes;
 use k8s_openapi::api::batch::v1::Job;
 use serde_json::Value;
 
-use crate::ids::DecisionId;
+use crate::ids::{DecisionId, HandleKey, ProcessId};
 use crate::plan::artifacts::WantedArtifacts;
 use crate::plan::image::{ImageReference, ResolvedImage};
 use crate::plan::{Budgets, ClonePlan, Rights, clone, keep, manifest, path, process};
 use crate::refusal::{Reason, Refusal, Stage};
-use crate::schema::RunJob;
+use crate::schema::{RunJob, ToolCall};
+
 pub use extras::{CacheVolume, JobExtras, PlannedCache};
+pub use recover::{NotRecoverable, RecoveredJob};
 
 /// What the operator configured for every job.
 #[derive(Debug, Clone)]
@@ -60,6 +63,7 @@ pub enum PodProfile {
 #[derive(Debug)]
 pub struct JobPlan {
     id: DecisionId,
+    handle: Option<HandleKey>,
     image: ResolvedImage,
     command: Vec<String>,
     env: BTreeMap<String, String>,
@@ -105,6 +109,12 @@ impl JobPlan {
     #[must_use]
     pub fn id(&self) -> DecisionId {
         self.id
+    }
+
+    /// Whose job in the background this is; `None` for one that its call waits for.
+    #[must_use]
+    pub fn handle(&self) -> Option<&HandleKey> {
+        self.handle.as_ref()
     }
 
     /// Namespace of the Job.
@@ -225,9 +235,28 @@ impl JobPlan {
     }
 }
 
-/// Makes the plan of a `run_job` call.
-pub(super) fn plan(
+/// Which call a plan is for.
+#[derive(Debug, Clone, Copy)]
+struct Whose<'a> {
     id: DecisionId,
+    handle: Option<&'a HandleKey>,
+    process: Option<&'a ProcessId>,
+}
+
+/// Makes the plan of a `run_job` or `submit_job` call.
+pub(super) fn plan(
+    call: &ToolCall,
+    job: &RunJob,
+    settings: &JobSettings,
+    rights: &Rights,
+) -> Result<JobPlan, Refusal> {
+    let handle = call.handle();
+    let process = call.origin().map(|origin| &origin.process);
+    plan_for(Whose { id: call.id(), handle: handle.as_ref(), process }, job, settings, rights)
+}
+
+fn plan_for(
+    whose: Whose<'_>,
     job: &RunJob,
     settings: &JobSettings,
     rights: &Rights,
@@ -267,14 +296,18 @@ pub(super) fn plan(
     else {
         return Err(Refusal { stage: Stage::Plan, reasons });
     };
+    let Whose { id, handle, process } = whose;
     let manifest = manifest::build(&manifest::Parts {
         id,
+        handle,
+        process,
+        files: &files,
         image: &image.reference,
         helper_image: &helper,
         command: &job.command,
         env: &job.env,
         has_files: !files.is_empty(),
-        has_artifacts: !wanted.is_none(),
+        wanted: &wanted,
         clone: cloned.as_ref(),
         cache: cache.as_ref(),
         workdir: &workdir,
@@ -286,6 +319,7 @@ pub(super) fn plan(
         seal::seal(&manifest, settings.profile).map_err(|reason| Refusal::because(Stage::Plan, reason))?;
     Ok(JobPlan {
         id,
+        handle: handle.cloned(),
         image,
         command: job.command.clone(),
         env: job.env.clone(),

@@ -183,7 +183,7 @@ pub(super) fn plan(
         Arguments::PodLogs(read) => pod_logs(read, settings, &mut reasons),
         Arguments::DescribeResource(read) => describe_resource(read, settings, &mut reasons),
         Arguments::ListEvents(read) => list_events(read, settings, &mut reasons),
-        Arguments::RunJob(_) => {
+        Arguments::RunJob(_) | Arguments::SubmitJob(_) | Arguments::FetchJob(_) | Arguments::CancelJob(_) => {
             reasons.push(Reason::new(
                 "plan.not_a_read",
                 "a job is not a read",

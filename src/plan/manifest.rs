@@ -5,6 +5,7 @@
 
 mod cloner;
 mod containers;
+mod life;
 mod volumes;
 
 use std::collections::BTreeMap;
@@ -14,10 +15,13 @@ use k8s_openapi::api::batch::v1::{Job, JobSpec};
 use k8s_openapi::api::core::v1::{Container, PodSecurityContext, PodSpec, PodTemplateSpec, SeccompProfile};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::ids::DecisionId;
+use crate::ids::{DecisionId, HandleKey, ProcessId};
+use crate::plan::artifacts::WantedArtifacts;
 use crate::plan::budgets::Budgets;
 use crate::plan::image::ImageReference;
-use crate::plan::{ClonePlan, JobResources, JobSettings, PlannedCache, PodProfile};
+use crate::plan::{ClonePlan, JobResources, JobSettings, PlannedCache, PlannedFile, PodProfile};
+
+pub(in crate::plan) use life::Life;
 
 /// The container that runs the caller's command.
 pub const MAIN: &str = "main";
@@ -44,6 +48,16 @@ pub const LABEL_MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 pub const LABEL_DECISION_ID: &str = "kubepermit.io/decision-id";
 /// The label that holds the instance of the gateway ([`JobSettings::instance`]).
 pub const LABEL_INSTANCE: &str = "kubepermit.io/instance";
+/// The label of a Job that holds the process which answers for it.
+pub const LABEL_PROCESS: &str = "kubepermit.io/process";
+/// The label of a Job in the background that holds the digest of its token.
+pub const LABEL_TOKEN: &str = "kubepermit.io/token-digest";
+/// The label of a Job in the background that holds the digest of its caller.
+pub const LABEL_OWNER: &str = "kubepermit.io/caller-digest";
+/// The annotation of a Job that holds when it has no right to exist any more, whoever made it (RFC 3339).
+pub const ANNOTATION_EXPIRES_AT: &str = "kubepermit.io/expires-at";
+/// The annotation of a Job in the background that holds what another process needs to see it to its end.
+pub const ANNOTATION_LIFE: &str = "kubepermit.io/life";
 /// A label selector for everything that kubepermit made.
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by=kubepermit";
 
@@ -56,12 +70,15 @@ const TTL_AFTER_FINISHED_S: i32 = 300;
 #[derive(Debug, Clone, Copy)]
 pub(in crate::plan) struct Parts<'a> {
     pub id: DecisionId,
+    pub handle: Option<&'a HandleKey>,
+    pub process: Option<&'a ProcessId>,
+    pub files: &'a [PlannedFile],
     pub image: &'a ImageReference,
     pub helper_image: &'a ImageReference,
     pub command: &'a [String],
     pub env: &'a BTreeMap<String, String>,
     pub has_files: bool,
-    pub has_artifacts: bool,
+    pub wanted: &'a WantedArtifacts,
     pub clone: Option<&'a ClonePlan>,
     pub cache: Option<&'a PlannedCache>,
     pub workdir: &'a str,
@@ -82,7 +99,8 @@ pub(in crate::plan) fn build(parts: &Parts<'_>) -> Job {
             // A fixed name: a create that is repeated after a lost reply cannot make a second pod.
             name: Some(format!("kubepermit-{}", parts.id.hex())),
             namespace: Some(parts.settings.namespace.clone()),
-            labels: Some(labels.clone()),
+            labels: Some(life::labels(parts, labels.clone())),
+            annotations: Some(life::annotations(parts)),
             ..ObjectMeta::default()
         },
         spec: Some(JobSpec {
@@ -124,7 +142,7 @@ fn pod(parts: &Parts<'_>, deadline: i64) -> PodSpec {
         init_containers: init_containers(parts),
         // MAIN comes first: its clock starts without waiting for the helper's image.
         containers: std::iter::once(containers::main(parts))
-            .chain(parts.has_artifacts.then(|| containers::helper(parts)))
+            .chain((!parts.wanted.is_none()).then(|| containers::helper(parts)))
             .collect(),
         volumes: Some(volumes::volumes(parts)),
         ..PodSpec::default()

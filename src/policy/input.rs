@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::caller::Caller;
-use crate::plan::{ClonePlan, JobPlan, KubectlPlan, Plan, PlannedCache};
+use crate::plan::{ClonePlan, HandlePlan, JobPlan, KubectlPlan, Plan, PlannedCache};
 use crate::schema::ToolCall;
 
 /// The version of the document's shape: it changes when a field changes its meaning or goes.
@@ -15,9 +15,10 @@ const SCHEMA: u32 = 1;
 
 /// Builds the document.
 pub(in crate::policy) fn document(caller: &Caller, call: &ToolCall, plan: &Plan, time: Timestamp) -> Value {
-    let (job, kubectl) = match plan {
-        Plan::Job(job) => (self::job(job), Value::Null),
-        Plan::Kubectl(read) => (Value::Null, self::kubectl(read)),
+    let (job, kubectl, handle) = match plan {
+        Plan::Job(job) => (self::job(job), Value::Null, Value::Null),
+        Plan::Kubectl(read) => (Value::Null, self::kubectl(read), Value::Null),
+        Plan::Handle(handle) => (Value::Null, Value::Null, self::handle(handle)),
     };
     json!({
         "schema": SCHEMA,
@@ -32,7 +33,7 @@ pub(in crate::policy) fn document(caller: &Caller, call: &ToolCall, plan: &Plan,
         "arguments": call.redacted(),
         "job": job,
         "kubectl": kubectl,
-        "handle": null,
+        "handle": handle,
     })
 }
 
@@ -41,6 +42,7 @@ fn job(plan: &JobPlan) -> Value {
     let resources = plan.resources();
     json!({
         "namespace": plan.namespace(),
+        "background": plan.handle().is_some(),
         "image": {
             "requested": plan.image().requested,
             "registry": image.registry(),
@@ -103,6 +105,14 @@ fn kubectl(plan: &KubectlPlan) -> Value {
         "all_namespaces": plan.all_namespaces(),
         "flags": plan.flags(),
         "argv": plan.argv(),
+    })
+}
+
+fn handle(plan: &HandlePlan) -> Value {
+    json!({
+        "operation": plan.operation().as_str(),
+        "wait_s": plan.operation().wait_s(),
+        "token_digest": plan.key().token(),
     })
 }
 

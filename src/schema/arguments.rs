@@ -7,11 +7,16 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::ids::DecisionId;
+use crate::ids::{DecisionId, JobToken};
 use crate::refusal::Reason;
-use crate::schema::call::{Arguments, CloneRequest, InputFile, RequestedLimits, RunJob, ToolCall};
+use crate::schema::call::{
+    Arguments, CancelJob, CloneRequest, FetchJob, InputFile, RequestedLimits, RunJob, SubmitJob, ToolCall,
+};
 
 const RUN_JOB: &str = "run_job";
+const SUBMIT_JOB: &str = "submit_job";
+const FETCH_JOB: &str = "fetch_job";
+const CANCEL_JOB: &str = "cancel_job";
 const LIST_PODS: &str = "list_pods";
 const POD_LOGS: &str = "pod_logs";
 const DESCRIBE_RESOURCE: &str = "describe_resource";
@@ -19,7 +24,8 @@ const LIST_EVENTS: &str = "list_events";
 
 /// Whether the program can carry this tool out.
 pub(super) fn is_implemented(tool: &str) -> bool {
-    [RUN_JOB, LIST_PODS, POD_LOGS, DESCRIBE_RESOURCE, LIST_EVENTS].contains(&tool)
+    [RUN_JOB, SUBMIT_JOB, FETCH_JOB, CANCEL_JOB, LIST_PODS, POD_LOGS, DESCRIBE_RESOURCE, LIST_EVENTS]
+        .contains(&tool)
 }
 
 /// The typed call. `arguments` has passed the tool's schema; what a schema cannot say is checked here.
@@ -28,6 +34,19 @@ pub(super) fn typed(id: DecisionId, tool: &str, arguments: Value) -> Result<Tool
         RUN_JOB => {
             let wire: RunJobWire = serde_json::from_value(arguments).map_err(shape)?;
             (RUN_JOB, Arguments::RunJob(wire.decode()?))
+        }
+        SUBMIT_JOB => {
+            let wire: RunJobWire = serde_json::from_value(arguments).map_err(shape)?;
+            (SUBMIT_JOB, Arguments::SubmitJob(SubmitJob { job: wire.decode()?, token: JobToken::mint() }))
+        }
+        FETCH_JOB => {
+            let HandleWire { job_token, wait_s } = serde_json::from_value(arguments).map_err(shape)?;
+            let wait_s = wait_s.map(|seconds| whole_number(&seconds, "wait_s")).transpose()?.unwrap_or(0);
+            (FETCH_JOB, Arguments::FetchJob(FetchJob { token: token(&job_token)?, wait_s }))
+        }
+        CANCEL_JOB => {
+            let HandleWire { job_token, wait_s: _ } = serde_json::from_value(arguments).map_err(shape)?;
+            (CANCEL_JOB, Arguments::CancelJob(CancelJob { token: token(&job_token)? }))
         }
         LIST_PODS => (LIST_PODS, Arguments::ListPods(read(arguments)?)),
         POD_LOGS => (POD_LOGS, Arguments::PodLogs(read(arguments)?)),
@@ -54,6 +73,26 @@ fn read<T: DeserializeOwned>(mut arguments: Value) -> Result<T, Reason> {
         }
     }
     serde_json::from_value(arguments).map_err(shape)
+}
+
+/// A job's token as it stands in JSON, and how long to wait for the job's end.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HandleWire {
+    job_token: String,
+    wait_s: Option<Value>,
+}
+
+/// The schema's pattern says the same; this is what the rest relies on.
+fn token(text: &str) -> Result<JobToken, Reason> {
+    JobToken::parse(text).ok_or_else(|| {
+        Reason::new(
+            "schema.pattern",
+            "the value is not a job's token",
+            "/job_token",
+            "give the `job_token` that submit_job returned, whole",
+        )
+    })
 }
 
 /// `run_job`'s arguments as they stand in JSON.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::ids::DecisionId;
+use crate::ids::{DecisionId, HandleKey, JobToken, ProcessId};
 
 /// A call whose arguments passed their tool's JSON Schema.
 ///
@@ -17,6 +17,16 @@ pub struct ToolCall {
     id: DecisionId,
     tool: &'static str,
     arguments: Arguments,
+    origin: Option<Origin>,
+}
+
+/// Where a call comes from, for what outlives it: a Job carries both.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Origin {
+    /// Digest of the caller.
+    pub owner: String,
+    /// The process that took the call.
+    pub process: ProcessId,
 }
 
 /// The arguments of each tool.
@@ -24,6 +34,12 @@ pub struct ToolCall {
 pub enum Arguments {
     /// `run_job`.
     RunJob(RunJob),
+    /// `submit_job`.
+    SubmitJob(SubmitJob),
+    /// `fetch_job`.
+    FetchJob(FetchJob),
+    /// `cancel_job`.
+    CancelJob(CancelJob),
     /// `list_pods`.
     ListPods(ListPods),
     /// `pod_logs`.
@@ -92,6 +108,31 @@ pub struct ListEvents {
     pub for_name: Option<String>,
 }
 
+/// The arguments of `submit_job`, not yet interpreted, and the token that its caller will get.
+#[derive(Debug, Clone)]
+pub struct SubmitJob {
+    /// The same as `run_job`'s.
+    pub job: RunJob,
+    /// Minted with the call, so that the plan, and with it the policy, knows what the Job will carry.
+    pub token: JobToken,
+}
+
+/// The arguments of `fetch_job`.
+#[derive(Debug, Clone)]
+pub struct FetchJob {
+    /// Which job.
+    pub token: JobToken,
+    /// How long to wait for its end, as asked.
+    pub wait_s: u64,
+}
+
+/// The arguments of `cancel_job`.
+#[derive(Debug, Clone)]
+pub struct CancelJob {
+    /// Which job.
+    pub token: JobToken,
+}
+
 /// The arguments of `run_job`, syntactically valid and not yet interpreted.
 #[derive(Debug, Clone, Default)]
 pub struct RunJob {
@@ -150,7 +191,44 @@ pub struct RequestedLimits {
 
 impl ToolCall {
     pub(in crate::schema) fn new(id: DecisionId, tool: &'static str, arguments: Arguments) -> Self {
-        Self { id, tool, arguments }
+        Self { id, tool, arguments, origin: None }
+    }
+
+    /// The same call, with where it comes from.
+    #[must_use]
+    pub fn from(self, origin: Origin) -> Self {
+        Self { origin: Some(origin), ..self }
+    }
+
+    /// Where the call comes from; a call that outlives itself cannot be planned without.
+    #[must_use]
+    pub fn origin(&self) -> Option<&Origin> {
+        self.origin.as_ref()
+    }
+
+    /// The token that this call's caller is to be told: that of a `submit_job`.
+    #[must_use]
+    pub fn new_token(&self) -> Option<&JobToken> {
+        match &self.arguments {
+            Arguments::SubmitJob(submitted) => Some(&submitted.token),
+            _ => None,
+        }
+    }
+
+    /// The job in the background that the call is about, in the hands of its caller.
+    #[must_use]
+    pub fn handle(&self) -> Option<HandleKey> {
+        let token = match &self.arguments {
+            Arguments::SubmitJob(SubmitJob { token, .. })
+            | Arguments::FetchJob(FetchJob { token, .. })
+            | Arguments::CancelJob(CancelJob { token }) => token,
+            Arguments::RunJob(_)
+            | Arguments::ListPods(_)
+            | Arguments::PodLogs(_)
+            | Arguments::DescribeResource(_)
+            | Arguments::ListEvents(_) => return None,
+        };
+        Some(HandleKey::new(token, &self.origin()?.owner))
     }
 
     /// The id that this call carries to its end.
@@ -177,6 +255,11 @@ impl ToolCall {
     pub fn redacted(&self) -> Value {
         match &self.arguments {
             Arguments::RunJob(job) => job.redacted(),
+            Arguments::SubmitJob(submitted) => submitted.job.redacted(),
+            Arguments::FetchJob(fetch) => {
+                json!({ "job_token": token_view(&fetch.token), "wait_s": fetch.wait_s })
+            }
+            Arguments::CancelJob(cancel) => json!({ "job_token": token_view(&cancel.token) }),
             Arguments::ListPods(read) => json!(read),
             Arguments::PodLogs(read) => json!(read),
             Arguments::DescribeResource(read) => json!(read),
@@ -215,6 +298,11 @@ impl CloneRequest {
         let url = if may_hold_one { json!({ "len": self.repo_url.len() }) } else { json!(self.repo_url) };
         json!({ "repo_url": url, "ref": self.reference, "subdir": self.subdir })
     }
+}
+
+/// `{digest, len}`: stands for a token, which is a key; the Job that it leads to carries the same digest.
+fn token_view(token: &JobToken) -> Value {
+    json!({ "digest": token.digest(), "len": token.reveal().len() })
 }
 
 /// `{sha256, len}`: stands for content that a record or a policy must not hold.

@@ -62,7 +62,12 @@ pub(super) fn answer(reply: &Reply) -> Result<CallToolResult, ErrorData> {
     let text = reply.error_text().unwrap_or_default();
     match reply {
         Reply::Broken { .. } => Err(ErrorData::internal_error(text, None)),
-        Reply::Job { .. } | Reply::Read { .. } | Reply::Refused { .. } | Reply::Unrecorded { .. } => {
+        Reply::Job { .. }
+        | Reply::Read { .. }
+        | Reply::Submitted { .. }
+        | Reply::Handle { .. }
+        | Reply::Refused { .. }
+        | Reply::Unrecorded { .. } => {
             let mut meta = MetaObject::default();
             if let Some(document) = reply.error_document() {
                 meta.insert("kubepermit/error".to_owned(), document);

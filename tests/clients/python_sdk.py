@@ -17,7 +17,8 @@ async def session(program: str, mode: str, audit: str) -> None:
     async with Client(server, mode=mode) as client:
         tools = (await client.list_tools()).tools
         names = {tool.name: tool for tool in tools}
-        assert set(names) == {"run_job", "list_pods", "pod_logs", "describe_resource", "list_events"}, names
+        jobs = {"run_job", "submit_job", "fetch_job", "cancel_job"}
+        assert set(names) == jobs | {"list_pods", "pod_logs", "describe_resource", "list_events"}, names
         assert "busybox" in names["run_job"].description
         assert "mcp-ephemeral" in names["list_pods"].description
 

@@ -15,6 +15,7 @@ mod confined;
 mod doctor;
 mod embedded;
 mod fail_closed;
+mod handles;
 mod jobs;
 mod panic;
 mod reads;

@@ -38,15 +38,26 @@ fn a_session_from_the_handshake_to_the_end_of_input() {
     let tools = session.request("tools/list", json!({}));
     let tools = tools["result"]["tools"].as_array().unwrap();
     let names: Vec<&str> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["describe_resource", "list_events", "list_pods", "pod_logs", "run_job"]);
-    assert!(
-        tools[4]["description"].as_str().unwrap().contains("busybox:1.36"),
-        "{}",
-        tools[4]["description"]
+    assert_eq!(
+        names,
+        [
+            "cancel_job",
+            "describe_resource",
+            "fetch_job",
+            "list_events",
+            "list_pods",
+            "pod_logs",
+            "run_job",
+            "submit_job"
+        ]
     );
+    for tool in &tools[6..] {
+        assert!(tool["description"].as_str().unwrap().contains("busybox:1.36"), "{tool}");
+    }
+    let writes = [&tools[0]["name"], &tools[6]["name"], &tools[7]["name"]];
     for tool in tools {
         assert_eq!(tool["inputSchema"]["additionalProperties"], json!(false));
-        assert_eq!(tool["annotations"]["readOnlyHint"], json!(tool["name"] != "run_job"), "{tool}");
+        assert_eq!(tool["annotations"]["readOnlyHint"], json!(!writes.contains(&&tool["name"])), "{tool}");
         // What the descriptions leave open is filled in.
         assert!(!tool["description"].as_str().unwrap().contains(['{', '}']), "{tool}");
     }

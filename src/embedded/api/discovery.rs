@@ -63,7 +63,7 @@ pub async fn groups() -> Response {
         let version = json!({"groupVersion": format!("{name}/v1"), "version": "v1"});
         json!({"name": name, "versions": [version], "preferredVersion": version})
     };
-    let names = ["apps", "authentication.k8s.io", "authorization.k8s.io", "batch"];
+    let names = ["apps", "authentication.k8s.io", "authorization.k8s.io", "batch", "coordination.k8s.io"];
     let groups = names.map(group);
     object_response(StatusCode::OK, &json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}))
 }
@@ -103,6 +103,10 @@ pub async fn group_resources(Path((group, version)): Path<(String, String)>) -> 
         ("authentication.k8s.io", "v1") => {
             vec![json!({"name": "selfsubjectreviews", "singularName": "selfsubjectreview",
                    "namespaced": false, "kind": "SelfSubjectReview", "verbs": ["create"]})]
+        }
+        ("coordination.k8s.io", "v1") => {
+            vec![json!({"name": "leases", "singularName": "lease", "namespaced": true, "kind": "Lease",
+                   "verbs": ["create", "delete", "get", "list", "update", "watch"]})]
         }
         ("authorization.k8s.io", "v1") => {
             vec![json!({"name": "selfsubjectaccessreviews", "singularName": "selfsubjectaccessreview",

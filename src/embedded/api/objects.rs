@@ -88,11 +88,21 @@ pub fn object_response<T: Serialize>(code: StatusCode, object: &T) -> Response {
 
 /// Objects as a list response.
 pub fn list_response<K: Kind>(objects: &[Arc<K>], version: u64) -> Response {
+    chunk_response(objects, version, None)
+}
+
+/// The same, with where the list goes on and how many objects are left.
+fn chunk_response<K: Kind>(objects: &[Arc<K>], version: u64, next: Option<(String, usize)>) -> Response {
+    let mut metadata = json!({"resourceVersion": version.to_string()});
+    if let (Some((token, rest)), Some(members)) = (next, metadata.as_object_mut()) {
+        members.insert("continue".to_owned(), json!(token));
+        members.insert("remainingItemCount".to_owned(), json!(rest));
+    }
     let items: Vec<&K> = objects.iter().map(|object| &**object).collect();
     let list = json!({
         "kind": K::LIST_KIND,
         "apiVersion": K::API_VERSION,
-        "metadata": {"resourceVersion": version.to_string()},
+        "metadata": metadata,
         "items": items,
     });
     object_response(StatusCode::OK, &list)
@@ -115,5 +125,37 @@ fn list_or_watch<K: Kind>(
         return watch::watch::<K>(cluster, namespace, selectors, parameters);
     }
     let (objects, version) = select::<K>(cluster, namespace.as_deref(), &selectors)?;
-    Ok(list_response(&objects, version))
+    page(objects, version, parameters)
+}
+
+/// One chunk of a list (API concepts, "Retrieving large results sets in chunks"). The token names the version at
+/// which the list began, and the last object of the chunk before. Unlike etcd, what changed since shows in later
+/// chunks; a real server does the same once a token is old.
+fn page<K: Kind>(
+    mut objects: Vec<Arc<K>>,
+    version: u64,
+    parameters: &Parameters,
+) -> Result<Response, ApiError> {
+    let place = |object: &Arc<K>| {
+        let meta = object.metadata();
+        format!(
+            "{}/{}",
+            meta.namespace.as_deref().unwrap_or_default(),
+            meta.name.as_deref().unwrap_or_default()
+        )
+    };
+    let mut version = version;
+    if let Some(token) = parameters.r#continue.as_deref().filter(|token| !token.is_empty()) {
+        let read = token.split_once(':').and_then(|(began, last)| Some((began.parse::<u64>().ok()?, last)));
+        let Some((began, last)) = read else {
+            return Err(ApiError::bad_request("continue key is not valid"));
+        };
+        version = began;
+        objects.retain(|object| place(object).as_str() > last);
+    }
+    let limit = parameters.limit.filter(|limit| *limit > 0).unwrap_or(usize::MAX);
+    let rest = objects.len().saturating_sub(limit);
+    objects.truncate(limit);
+    let next = objects.last().filter(|_| rest > 0).map(|last| format!("{version}:{}", place(last)));
+    Ok(chunk_response(&objects, version, next.map(|token| (token, rest))))
 }

@@ -18,6 +18,10 @@ pub struct Parameters {
     pub label_selector: Option<String>,
     /// Which fields objects must have.
     pub field_selector: Option<String>,
+    /// The most objects of one answer; 0 means all.
+    pub limit: Option<usize>,
+    /// Where the last answer ended.
+    pub r#continue: Option<String>,
     /// `true` or `1` makes a list a watch.
     pub watch: Option<String>,
     /// From which version a watch starts.

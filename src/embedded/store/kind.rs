@@ -1,6 +1,7 @@
 //! The kinds that the store keeps, and the fields by which each may be selected.
 
 use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Event, Namespace, Node, PersistentVolumeClaim, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::{ListableResource, Metadata};
@@ -114,6 +115,18 @@ impl Kind for Event {
             _ => return None,
         };
         Some(value.unwrap_or_default())
+    }
+}
+
+impl Kind for Lease {
+    const NAMESPACED: bool = true;
+
+    fn collection(store: &Store) -> &Collection<Self> {
+        &store.leases
+    }
+
+    fn field(&self, _path: &str) -> Option<String> {
+        None
     }
 }
 

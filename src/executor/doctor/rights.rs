@@ -34,9 +34,10 @@ pub(super) const CREATE_PODS: Right = Right::new("create", "", "pods");
 pub(super) const GET_SECRETS: Right = Right::new("get", "", "secrets");
 
 /// What jobs need, in their namespace: the same as the Role of deploy/kubernetes.yaml.
-const FOR_JOBS: [Right; 10] = [
+const FOR_JOBS: [Right; 16] = [
     CREATE_JOBS,
     Right::new("get", "batch", "jobs"),
+    Right::new("list", "batch", "jobs"),
     Right::new("delete", "batch", "jobs"),
     Right::new("get", "", "pods"),
     Right::new("list", "", "pods"),
@@ -45,6 +46,11 @@ const FOR_JOBS: [Right; 10] = [
     Right::part("get", "pods", "exec"),
     CREATE_EXEC,
     Right::new("list", "", "events"),
+    Right::new("create", "coordination.k8s.io", "leases"),
+    Right::new("get", "coordination.k8s.io", "leases"),
+    Right::new("list", "coordination.k8s.io", "leases"),
+    Right::new("update", "coordination.k8s.io", "leases"),
+    Right::new("delete", "coordination.k8s.io", "leases"),
 ];
 
 /// What jobs need in addition where they mount a claim.

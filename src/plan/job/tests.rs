@@ -7,8 +7,10 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use super::recover::NotRecoverable;
 use super::*;
 use crate::plan::AllowedImages;
+use crate::plan::manifest::{LABEL_OWNER, LABEL_PROCESS, LABEL_TOKEN};
 use crate::schema::{CloneRequest, InputFile, RequestedLimits};
 
 fn settings() -> JobSettings {
@@ -31,6 +33,10 @@ fn call() -> RunJob {
         command: vec!["python".to_owned(), "gen.py".to_owned()],
         ..RunJob::default()
     }
+}
+
+fn plan(id: DecisionId, job: &RunJob, settings: &JobSettings, rights: &Rights) -> Result<JobPlan, Refusal> {
+    plan_for(Whose { id, handle: None, process: None }, job, settings, rights)
 }
 
 fn planned(job: &RunJob) -> JobPlan {
@@ -208,4 +214,49 @@ fn what_the_policy_reads_is_what_was_planned() {
     assert_eq!(plan.workdir(), "/src");
     assert_eq!(plan.timeout(), Duration::from_secs(5));
     assert_eq!(plan.image().requested, "python:3.12-slim");
+}
+
+/// What a Job in the background carries is enough to follow it, and holds neither token nor content.
+#[test]
+fn a_job_in_the_background_can_be_read_back() {
+    let token = crate::ids::JobToken::mint();
+    let key = HandleKey::new(&token, "0123456789abcdef0123456789abcdef");
+    let process = ProcessId::mint();
+    let id = DecisionId::mint();
+    let job = RunJob {
+        files: vec![InputFile {
+            path: "in.txt".to_owned(),
+            content: Bytes::from_static(b"CANARY"),
+            mode: None,
+        }],
+        workdir: Some("/somewhere".to_owned()),
+        timeout_s: Some(33),
+        ..call()
+    };
+    let whose = Whose { id, handle: Some(&key), process: Some(&process) };
+    let plan = plan_for(whose, &job, &settings(), &Rights::from(&AllowedImages::default())).unwrap();
+    let text = serde_json::to_string(plan.manifest()).unwrap();
+    for secret in [token.reveal(), "CANARY", "Q0FOQVJZ"] {
+        assert!(!text.contains(secret), "{secret}");
+    }
+    let mut live = plan.manifest().clone();
+    assert_eq!(RecoveredJob::read(live.clone()).unwrap_err(), NotRecoverable("UID"));
+    live.metadata.uid = Some("u".to_owned());
+    let recovered = RecoveredJob::read(live.clone()).unwrap();
+    let again = recovered.plan();
+    assert_eq!((again.id(), again.handle(), again.job_name()), (id, Some(&key), plan.job_name()));
+    assert_eq!((again.workdir(), again.timeout().as_secs()), ("/somewhere", 33));
+    assert_eq!((recovered.uid(), recovered.process()), ("u", &process));
+    assert!(again.files().is_empty());
+    assert!(recovered.is_input("in.txt", b"CANARY"));
+    assert!(!recovered.is_input("in.txt", b"canary") && !recovered.is_input("other", b"CANARY"));
+    // Half of an hour and more after the call, and not before the cluster's own deadline and TTL.
+    let expires: jiff::Timestamp =
+        live.metadata.annotations.as_ref().unwrap()["kubepermit.io/expires-at"].parse().unwrap();
+    assert_eq!(expires.as_second() - i64::try_from(id.minted_at()).unwrap(), 33 + 420 + 300 + 600);
+    for label in [LABEL_TOKEN, LABEL_OWNER, LABEL_PROCESS] {
+        let mut broken = live.clone();
+        broken.metadata.labels.as_mut().unwrap().insert(label.to_owned(), "x".to_owned());
+        assert!(RecoveredJob::read(broken).is_err(), "{label}");
+    }
 }

@@ -275,3 +275,29 @@ fn the_rego_tests_use_the_real_shapes() {
         valid(&validator(schema), &serde_json::to_value(&value).unwrap());
     }
 }
+
+#[test]
+fn a_look_at_a_job_becomes_facts_without_its_token() {
+    let token = "job-0123456789abcdef0123456789abcdef";
+    for (tool, operation, arguments, wait_s) in [
+        ("fetch_job", "fetch", json!({ "job_token": token, "wait_s": 500 }), 120),
+        ("cancel_job", "cancel", json!({ "job_token": token }), 0),
+    ] {
+        let (call, plan) = reads::planned(tool, arguments).unwrap();
+        let input = document(&Caller::over_stdio(None), &call, &plan, Timestamp::UNIX_EPOCH);
+        valid(&validator(INPUT), &input);
+        let digest = crate::ids::JobToken::parse(token).unwrap().digest();
+        assert_eq!(
+            input["handle"],
+            json!({ "operation": operation, "wait_s": wait_s, "token_digest": digest })
+        );
+        assert_eq!((&input["job"], &input["kubectl"]), (&Value::Null, &Value::Null));
+        assert!(!input.to_string().contains("0123456789"), "{input}");
+    }
+    let (call, plan) =
+        reads::planned("submit_job", json!({ "image": "busybox:1.36", "command": ["true"] })).unwrap();
+    let input = document(&Caller::over_stdio(None), &call, &plan, Timestamp::UNIX_EPOCH);
+    valid(&validator(INPUT), &input);
+    assert_eq!(input["job"]["background"], true);
+    assert!(!input.to_string().contains(call.new_token().unwrap().reveal()));
+}

@@ -3,7 +3,9 @@
 use std::sync::LazyLock;
 
 use super::*;
+use crate::ids::ProcessId;
 use crate::refusal::Refusal;
+use crate::schema::Origin;
 
 /// `dev` and `staging` may be read.
 pub(super) static OVERLAY: LazyLock<Overlay> = LazyLock::new(|| reading(&["dev", "staging"]));
@@ -25,7 +27,7 @@ fn codes(reasons: Vec<crate::refusal::Reason>) -> Vec<String> {
 }
 
 /// A call that passed the schema, and its plan.
-pub(super) fn planned(tool: &str, arguments: Value) -> Result<(ToolCall, Plan), Refusal> {
+pub(in crate::policy) fn planned(tool: &str, arguments: Value) -> Result<(ToolCall, Plan), Refusal> {
     static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(|| Catalogue::load().unwrap());
     let call = CATALOGUE.admit(DecisionId::mint(), tool, arguments)?;
     let settings = crate::plan::Settings {
@@ -36,6 +38,8 @@ pub(super) fn planned(tool: &str, arguments: Value) -> Result<(ToolCall, Plan), 
             request_timeout_s: 20,
         },
     };
+    let origin = Origin { owner: Caller::over_stdio(None).digest(), process: ProcessId::mint() };
+    let call = call.from(origin);
     let plan = plan(&call, &settings, &AllowedImages::default())?;
     Ok((call, plan))
 }
@@ -47,7 +51,7 @@ pub(super) fn judged(policy: &Policy, tool: &str, arguments: Value) -> Result<Ve
     match policy.judge(Question { caller: &caller, call: &call, plan, time: Timestamp::UNIX_EPOCH }) {
         Verdict::Allow(permit) => match permit.into_plan() {
             Plan::Kubectl(read) => Ok(read.argv().to_vec()),
-            Plan::Job(_) => panic!("a job came of {tool}"),
+            Plan::Job(_) | Plan::Handle(_) => panic!("no read came of {tool}"),
         },
         Verdict::Deny { decision, .. } => Err(codes(decision.deny)),
     }

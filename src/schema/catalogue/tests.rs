@@ -170,3 +170,39 @@ fn schemas_survive_every_client() {
     }
     assert!(seen > 0);
 }
+
+/// submit_job takes what run_job takes, and fetch_job gives what run_job gives: one contract, written twice
+/// because each definition stands for itself.
+#[test]
+fn the_background_tools_share_run_jobs_contract() {
+    let catalogue = Catalogue::load().unwrap();
+    let of = |name: &str| catalogue.definitions().find(|tool| tool.name == name).unwrap();
+    assert_eq!(of("submit_job").input_schema, of("run_job").input_schema);
+    for name in ["fetch_job", "cancel_job"] {
+        let result = &of(name).output_schema["properties"]["result"];
+        for part in ["properties", "required", "additionalProperties"] {
+            assert_eq!(result[part], of("run_job").output_schema[part], "{name}: {part}");
+        }
+    }
+}
+
+#[test]
+fn a_token_is_never_shown_again() {
+    let token = "job-0123456789abcdef0123456789abcdef";
+    for (tool, arguments) in [
+        ("fetch_job", json!({ "job_token": token, "wait_s": 500.0 })),
+        ("cancel_job", json!({ "job_token": token })),
+    ] {
+        let call = Catalogue::load().unwrap().admit(DecisionId::mint(), tool, arguments).unwrap();
+        assert!(!call.redacted().to_string().contains("0123456789"), "{call:?}");
+        assert!(!format!("{call:?}").contains("0123456789"));
+        assert_eq!(call.handle(), None, "nobody's job without a caller");
+    }
+    for bad in [json!(""), json!("job-1"), json!(7), json!(token.to_uppercase()), json!(null)] {
+        let refusal = Catalogue::load()
+            .unwrap()
+            .admit(DecisionId::mint(), "fetch_job", json!({ "job_token": bad }))
+            .unwrap_err();
+        assert_eq!(refusal.reasons.first().unwrap().field, "/job_token");
+    }
+}

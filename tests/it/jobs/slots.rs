@@ -181,7 +181,7 @@ async fn a_call_without_a_place_is_refused_and_recorded() {
     };
     let next = tokio::time::timeout(Duration::from_secs(20), next).await.unwrap();
     assert_eq!(next["stdout"], json!("next\n"));
-    gateway.finish().await;
+    gateway.finish(false).await;
 
     let records = audit_records(&audit);
     let of = |code: &str| {

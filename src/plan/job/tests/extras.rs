@@ -99,6 +99,7 @@ fn the_cloner_alone_mounts_the_token_of_one_host_and_comes_first() {
             "/work/repo",
             "/kubepermit-token/token",
             "/kubepermit-token/ca.crt",
+            "/kubepermit/before",
         ]
     );
     // Neither the caller's variables nor the operator's for jobs, except the way out of the network.

@@ -19,6 +19,7 @@ fn run(git: &str, token: &str) -> (i32, String) {
         .arg(folder.path().join("repo"))
         .arg(&file)
         .arg(folder.path().join("ca.crt"))
+        .arg(folder.path().join("before"))
         .env_clear()
         .envs(ENVIRONMENT)
         .env("PATH", format!("{}:/usr/bin:/bin", folder.path().display()))
