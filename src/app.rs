@@ -11,7 +11,7 @@ use crate::config::{self, AuditChoice, ClusterChoice, Config, ReadCluster};
 use crate::embedded::{Embedded, EmbeddedOptions};
 use crate::executor::{
     Access, Cluster, ClusterSource, Executor, JobExecutor, JobLimits, KubectlExecutor, PrivateHome,
-    ReadLimits, ReadSource, ReadTools,
+    ReadLimits, ReadSource, ReadTools, Results,
 };
 use crate::pipeline::{Gateway, Judge};
 use crate::plan::{JobSettings, KubectlSettings, Settings};
@@ -72,7 +72,10 @@ impl App {
             &config.instance,
             &config.namespace,
         );
-        let executor = Executor::new(jobs, KubectlExecutor::new(tools, read_limits(&config)));
+        let results = config.results.as_deref().map(Results::open).transpose();
+        let results = results.context("the results cannot be kept (KUBEPERMIT_RESULTS, --results)")?;
+        let executor =
+            Executor::new(jobs, KubectlExecutor::new(tools, read_limits(&config))).sharing(results);
         let gateway = Arc::new(Gateway::new(judge, audit, executor));
         Ok(Self { gateway, embedded, notices })
     }

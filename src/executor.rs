@@ -30,6 +30,7 @@ mod ownership;
 mod progress;
 mod proxy;
 mod remains;
+mod results;
 mod run;
 mod suspicion;
 mod text;
@@ -44,6 +45,7 @@ pub use kubectl::{
 pub use orphans::{Orphan, Recovery, Scan};
 pub use outcome::{Artifact, JobOutcome, Reason, Status, Truncated};
 pub use progress::Progress;
+pub use results::Results;
 pub use suspicion::Graces;
 
 use std::sync::Arc;

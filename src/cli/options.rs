@@ -79,6 +79,10 @@ pub struct GatewayOptions {
     /// Image that places input files and collects artifacts; it needs `sh` and `tar` [default: busybox:1.36].
     #[arg(long, env = "MCP_K8S_SIDECAR_IMAGE", value_name = "IMAGE", help_heading = "Jobs")]
     sidecar_image: Option<String>,
+    /// Directory in which servers share the results of background jobs, each for 60 minutes; without it, each server
+    /// keeps its own in memory.
+    #[arg(long, env = "KUBEPERMIT_RESULTS", value_name = "DIR", help_heading = "Jobs")]
+    results: Option<String>,
 
     /// Directory of a policy bundle; replaces the compiled-in one whole.
     #[arg(long, env = "KUBEPERMIT_POLICIES", value_name = "DIR", help_heading = "Policy and audit")]
@@ -139,6 +143,7 @@ impl GatewayOptions {
             default_cpu,
             default_memory,
             sidecar_image,
+            results,
             policies,
             audit,
             audit_commands,
@@ -165,6 +170,7 @@ impl GatewayOptions {
             (Setting::DefaultCpu, default_cpu),
             (Setting::DefaultMemory, default_memory),
             (Setting::SidecarImage, sidecar_image),
+            (Setting::Results, results),
             (Setting::Policies, policies),
             (Setting::Audit, audit),
             (Setting::Transport, transport),

@@ -45,11 +45,13 @@ pub enum Setting {
     ReadTimeoutS,
     /// How many reads may run at once.
     MaxReads,
+    /// Where results of background jobs are kept.
+    Results,
 }
 
 impl Setting {
     /// All of them, in the order in which README.md lists them.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Transport,
         Self::Namespace,
         Self::DefaultTimeoutS,
@@ -71,6 +73,7 @@ impl Setting {
         Self::MaxOutput,
         Self::ReadTimeoutS,
         Self::MaxReads,
+        Self::Results,
     ];
 
     /// The environment variable.
@@ -98,6 +101,7 @@ impl Setting {
             Self::MaxOutput => "KUBEPERMIT_MAX_OUTPUT",
             Self::ReadTimeoutS => "KUBEPERMIT_READ_TIMEOUT_S",
             Self::MaxReads => "KUBEPERMIT_MAX_READS",
+            Self::Results => "KUBEPERMIT_RESULTS",
         }
     }
 
@@ -126,6 +130,7 @@ impl Setting {
             Self::MaxOutput => "max-output",
             Self::ReadTimeoutS => "read-timeout-s",
             Self::MaxReads => "max-reads",
+            Self::Results => "results",
         }
     }
 
@@ -133,7 +138,7 @@ impl Setting {
     #[must_use]
     pub fn is_path(self, value: &str) -> bool {
         match self {
-            Self::Kubeconfig | Self::ReadKubeconfig | Self::Policies | Self::Kubectl => true,
+            Self::Kubeconfig | Self::ReadKubeconfig | Self::Policies | Self::Kubectl | Self::Results => true,
             Self::Audit => value != "stderr",
             Self::Transport
             | Self::Namespace
