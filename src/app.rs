@@ -16,7 +16,7 @@ use crate::config::{self, AuditChoice, ClusterChoice, Config, ReadCluster};
 use crate::embedded::{Embedded, EmbeddedExtras, EmbeddedOptions};
 use crate::executor::{
     Access, Claim, Cluster, ClusterSource, Executor, JobExecutor, JobLimits, KubectlExecutor, PrivateHome,
-    ReadLimits, ReadSource, ReadTools,
+    ReadLimits, ReadSource, ReadTools, Results,
 };
 use crate::pipeline::{Gateway, Judge};
 use crate::plan::{CacheVolume, ImageReference, JobExtras, JobSettings, KubectlSettings, Settings};
@@ -90,7 +90,10 @@ impl App {
             &config.instance,
             &config.namespace,
         );
-        let executor = Executor::new(jobs, KubectlExecutor::new(tools, read_limits(&config)));
+        let results = config.results.as_deref().map(Results::open).transpose();
+        let results = results.context("the results cannot be kept (KUBEPERMIT_RESULTS, --results)")?;
+        let executor =
+            Executor::new(jobs, KubectlExecutor::new(tools, read_limits(&config))).sharing(results);
         let gateway = Arc::new(Gateway::new(judge, audit, executor));
         Ok(Self { gateway, embedded, notices })
     }

@@ -134,6 +134,8 @@ pub struct Config {
     pub audit_commands: bool,
     /// Label value on this server's Jobs.
     pub instance: String,
+    /// Directory in which servers share the results of background jobs; `None` keeps them in memory.
+    pub results: Option<PathBuf>,
     /// What the reads need.
     pub reads: ReadConfig,
 }
@@ -253,6 +255,7 @@ impl Config {
                 let typed = reader.text(Setting::Instance);
                 reader.label(Setting::Instance, typed, "default")
             },
+            results: results(&mut reader),
             reads,
         };
         match reader.text(Setting::Transport).as_deref() {
@@ -277,6 +280,15 @@ fn cluster(typed: &Typed, kubeconfig: Option<PathBuf>, context: Option<String>) 
         // A context may still be one for the reads.
         None => ClusterChoice::InCluster,
     }
+}
+
+/// A URL is refused rather than taken for the name of a directory.
+fn results(reader: &mut Reader<'_>) -> Option<PathBuf> {
+    let text = reader.text(Setting::Results)?;
+    if text.contains("://") {
+        reader.fault(Setting::Results, "this version keeps results in a directory only; give its path");
+    }
+    Some(PathBuf::from(text))
 }
 
 fn audit_choice(reader: &mut Reader<'_>, typed: Option<String>, environment: &Environment) -> AuditChoice {

@@ -34,6 +34,7 @@ mod ownership;
 mod progress;
 mod proxy;
 mod remains;
+mod results;
 mod run;
 mod slots;
 mod suspicion;
@@ -57,6 +58,7 @@ pub use kubectl::{
 pub use orphans::{Orphan, Recovery, Scan};
 pub use outcome::{Artifact, JobOutcome, Problem, Reason, Status, Truncated};
 pub use progress::Progress;
+pub use results::Results;
 pub use slots::{Busy, JobSlot, JobSlots, Ticket};
 pub use suspicion::Graces;
 

@@ -110,6 +110,10 @@ pub struct GatewayOptions {
         help_heading = "Jobs"
     )]
     job_extra_env: Option<Secret>,
+    /// Directory in which servers share the results of background jobs, each for 60 minutes; without it, each server
+    /// keeps its own in memory.
+    #[arg(long, env = "KUBEPERMIT_RESULTS", value_name = "DIR", help_heading = "Jobs")]
+    results: Option<String>,
 
     /// Directory of a policy bundle; replaces the compiled-in one whole.
     #[arg(long, env = "KUBEPERMIT_POLICIES", value_name = "DIR", help_heading = "Policy and audit")]
@@ -193,6 +197,7 @@ impl GatewayOptions {
             job_extra_env,
             addr,
             auth_token,
+            results,
             policies,
             audit,
             audit_commands,
@@ -228,6 +233,7 @@ impl GatewayOptions {
             (Setting::JobExtraEnv, job_extra_env.map(Secret::into_text)),
             (Setting::Addr, addr),
             (Setting::AuthToken, auth_token.map(Secret::into_text)),
+            (Setting::Results, results),
             (Setting::Policies, policies),
             (Setting::Audit, audit),
             (Setting::Transport, transport),

@@ -63,11 +63,13 @@ pub enum Setting {
     Addr,
     /// What HTTP requests must carry.
     AuthToken,
+    /// Where results of background jobs are kept.
+    Results,
 }
 
 impl Setting {
     /// All of them, in the order in which README.md lists them.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 31] = [
         Self::Transport,
         Self::Namespace,
         Self::DefaultTimeoutS,
@@ -98,6 +100,7 @@ impl Setting {
         Self::JobExtraEnv,
         Self::Addr,
         Self::AuthToken,
+        Self::Results,
     ];
 
     /// The environment variable.
@@ -134,6 +137,7 @@ impl Setting {
             Self::JobExtraEnv => "MCP_K8S_JOB_EXTRA_ENV",
             Self::Addr => "MCP_K8S_ADDR",
             Self::AuthToken => "MCP_K8S_AUTH_TOKEN",
+            Self::Results => "KUBEPERMIT_RESULTS",
         }
     }
 
@@ -171,6 +175,7 @@ impl Setting {
             Self::JobExtraEnv => "job-extra-env",
             Self::Addr => "addr",
             Self::AuthToken => "auth-token",
+            Self::Results => "results",
         }
     }
 
@@ -178,7 +183,7 @@ impl Setting {
     #[must_use]
     pub fn is_path(self, value: &str) -> bool {
         match self {
-            Self::Kubeconfig | Self::ReadKubeconfig | Self::Policies | Self::Kubectl => true,
+            Self::Kubeconfig | Self::ReadKubeconfig | Self::Policies | Self::Kubectl | Self::Results => true,
             Self::Audit => value != "stderr",
             Self::Transport
             | Self::Namespace

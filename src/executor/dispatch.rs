@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
 use crate::audit::OpenRecord;
 use crate::executor::kubectl::{KubectlExecutor, ReadFailure, ReadOutcome, ReadReason};
-use crate::executor::{Busy, Handles, JobEnd, JobExecutor, JobOutcome, JobSlot, Progress, Reason};
+use crate::executor::{Busy, Handles, JobEnd, JobExecutor, JobOutcome, JobSlot, Progress, Reason, Results};
+use crate::ids::HandleKey;
 use crate::plan::Plan;
 use crate::policy::Permit;
 
@@ -17,6 +19,7 @@ pub struct Executor {
     jobs: JobExecutor,
     reads: KubectlExecutor,
     handles: Handles,
+    results: Option<Results>,
 }
 
 /// How an admitted plan ended.
@@ -60,7 +63,7 @@ impl Executor {
     /// Joins the executors of each kind.
     #[must_use]
     pub fn new(jobs: JobExecutor, reads: KubectlExecutor) -> Self {
-        Self { jobs, reads, handles: Handles::default() }
+        Self { jobs, reads, handles: Handles::default(), results: None }
     }
 
     /// The executor of jobs.
@@ -69,10 +72,42 @@ impl Executor {
         &self.jobs
     }
 
+    /// The same with results in a directory that other processes look into as well.
+    #[must_use]
+    pub fn sharing(mut self, results: Option<Results>) -> Self {
+        self.results = results;
+        self
+    }
+
     /// Whether other processes find the results of this one.
     #[must_use]
     pub fn shares_results(&self) -> bool {
-        false
+        self.results.is_some()
+    }
+
+    /// Keeps an end where other processes find it.
+    pub async fn share(&self, key: &HandleKey, end: &JobEnd) {
+        let Some(results) = self.results.clone() else { return };
+        let (key, end) = (key.clone(), end.clone());
+        match spawn_blocking(move || results.put(&key, &end)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "a result is kept in memory alone"),
+            Err(error) => tracing::warn!(%error, "a result is kept in memory alone"),
+        }
+    }
+
+    /// An end that another process kept.
+    pub async fn shared(&self, key: &HandleKey) -> Option<JobEnd> {
+        let (results, key) = (self.results.clone()?, key.clone());
+        spawn_blocking(move || results.get(&key)).await.ok().flatten()
+    }
+
+    /// Drops the ends whose time is over.
+    pub async fn sweep(&self) {
+        self.handles.sweep();
+        if let Some(results) = self.results.clone() {
+            let _ = spawn_blocking(move || results.sweep()).await;
+        }
     }
 
     /// The jobs in the background.

@@ -170,6 +170,12 @@ impl Handle {
 }
 
 impl Ending {
+    /// Which job, and whose.
+    #[must_use]
+    pub fn key(&self) -> &HandleKey {
+        &self.key
+    }
+
     /// Fires when the job's end is asked for.
     #[must_use]
     pub fn cancel(&self) -> CancellationToken {

@@ -28,6 +28,9 @@ const CANCEL: Duration = Duration::from_secs(30);
 /// How often a job that another process follows is asked for.
 const ASK_AGAIN: Duration = Duration::from_secs(2);
 
+/// How long a shared result may take to appear once its job is gone.
+const SETTLE: Duration = Duration::from_secs(2);
+
 /// The job of a permit, when its call does not wait for it.
 pub(super) fn job(permit: &Permit) -> Option<&JobPlan> {
     match permit.plan() {
@@ -102,7 +105,7 @@ impl Gateway {
         let outcome = Outcome::Job(outcome);
         let recorded = record.close(&summary(&outcome)).await;
         let Outcome::Job(outcome) = outcome else { return };
-        ending.tell(match recorded {
+        let end = match recorded {
             Ok(()) => job_end(id, image, &outcome),
             Err(error) => {
                 tracing::error!(decision_id = %id, error = with_causes(&error), "an outcome could not be recorded");
@@ -116,7 +119,9 @@ impl Gateway {
                     result: None,
                 }
             }
-        });
+        };
+        self.executor.share(ending.key(), &end).await;
+        ending.tell(end);
     }
 
     /// Carries out `fetch_job` or `cancel_job`.
@@ -135,9 +140,13 @@ impl Gateway {
     async fn search(self: &Arc<Self>, plan: &HandlePlan, cancelled: &CancellationToken) -> Found {
         let until = Instant::now() + Duration::from_secs(plan.operation().wait_s());
         let mut elsewhere = false;
+        let mut gone: Option<Instant> = None;
         loop {
             if let Some(handle) = self.executor.handles().find(plan.key()) {
                 return ask(handle, plan.operation(), until, cancelled).await;
+            }
+            if let Some(end) = self.executor.shared(plan.key()).await {
+                return Found::Ended(Arc::new(end));
             }
             match self.executor.jobs().find(plan.key()).await {
                 Recovery::Recovered(job) => {
@@ -152,6 +161,14 @@ impl Gateway {
                     if plan.operation() == Operation::Cancel {
                         return self.cancel_elsewhere(&job).await;
                     }
+                }
+                // Between the deletion of a job and its stored result lies its record.
+                Recovery::Nothing
+                    if self.executor.shares_results()
+                        && gone.get_or_insert_with(Instant::now).elapsed() < SETTLE =>
+                {
+                    tokio::time::sleep(SETTLE / 8).await;
+                    continue;
                 }
                 Recovery::Nothing if elsewhere => return Found::Elsewhere,
                 Recovery::Nothing => return Found::Unknown,

@@ -40,7 +40,7 @@ impl Gateway {
 
     /// One round; whether the next should come soon.
     async fn round(self: &Arc<Self>, new: bool) -> bool {
-        self.executor.handles().sweep();
+        self.executor.sweep().await;
         // A result in memory is for those who ask this process. So a job is followed unasked only by a process that
         // has just started, most likely in the dead one's place. Where results are shared, it does not matter who.
         let adopt = new || self.executor.shares_results();

@@ -247,3 +247,24 @@ fn a_killed_servers_orphans_go_and_its_background_jobs_are_found() {
         .collect();
     assert_eq!(ids.len(), records.iter().filter(|record| record["kind"] == json!("outcome")).count());
 }
+
+#[test]
+fn servers_that_share_results_serve_one_anothers_tokens() {
+    let place = Place::new();
+    let results = place.home.path().join("results");
+    let shared = ["--results", results.to_str().unwrap()];
+    let mut first = place.server(&shared);
+    let mut second = place.server(&shared);
+    let mut apart = place.server(&[]);
+    let job = token(&mut first, shell("sleep 2; echo shared"));
+    // Another server waits for what the first one follows.
+    let done = fetch(&mut second, &job, 60);
+    assert_eq!((&done["status"], &done["result"]["stdout"]), (&json!("done"), &json!("shared\n")), "{done}");
+    kill_9(first);
+    assert_eq!(fetch(&mut second, &job, 0)["result"], done["result"]);
+    let stranger = apart.call("fetch_job", json!({ "job_token": job }));
+    assert_eq!(stranger["isError"], json!(true), "{stranger}");
+    let files: Vec<_> = std::fs::read_dir(&results).unwrap().map(|file| file.unwrap().file_name()).collect();
+    assert_eq!(files.len(), 1, "{files:?}");
+    assert!(!format!("{files:?}").contains(job.get(4..).unwrap()));
+}

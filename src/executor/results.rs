@@ -1,0 +1,133 @@
+//! The ends of background jobs in a directory that several servers share, for their 60 minutes.
+//!
+//! One file a job, named by the digests of its token and caller, 0600 in a directory that is 0700. It is written
+//! beside its place and then renamed, so that no reader sees half of one.
+
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use crate::executor::handles::{JobEnd, KEPT};
+use crate::ids::HandleKey;
+
+/// The largest file that is read back: a result at the largest caps, and not whatever somebody put there.
+const MOST_BYTES: u64 = 1 << 30;
+
+/// A directory of results.
+#[derive(Debug, Clone)]
+pub struct Results(PathBuf);
+
+impl Results {
+    /// Opens the directory, and makes it when it is missing.
+    ///
+    /// # Errors
+    /// When it cannot be made, or is not a directory that is its owner's alone.
+    pub fn open(directory: &Path) -> io::Result<Self> {
+        use std::os::unix::fs::MetadataExt as _;
+        let directory = std::path::absolute(directory)?;
+        DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
+        let metadata = fs::metadata(&directory)?;
+        if !metadata.is_dir() || metadata.mode() & 0o077 != 0 {
+            let text = "the directory of results lets others in; its mode has to be 0700";
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+        }
+        Ok(Self(directory))
+    }
+
+    /// Keeps an end. Blocks.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn put(&self, key: &HandleKey, end: &JobEnd) -> io::Result<()> {
+        let place = self.place(key);
+        let aside = place.with_extension("part");
+        let written = (|| {
+            let mut file =
+                OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&aside)?;
+            file.write_all(&serde_json::to_vec(end)?)?;
+            file.sync_all()?;
+            fs::rename(&aside, &place)
+        })();
+        if written.is_err() {
+            let _ = fs::remove_file(&aside);
+        }
+        written
+    }
+
+    /// An end that is there and whose time is not over. Blocks.
+    #[must_use]
+    pub fn get(&self, key: &HandleKey) -> Option<JobEnd> {
+        let place = self.place(key);
+        let metadata = fs::metadata(&place).ok()?;
+        if age(&metadata)? >= KEPT || metadata.len() > MOST_BYTES {
+            return None;
+        }
+        serde_json::from_slice(&fs::read(&place).ok()?).ok()
+    }
+
+    /// Removes what is older than its time. Blocks.
+    pub fn sweep(&self) {
+        for entry in fs::read_dir(&self.0).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let ours = name.to_str().is_some_and(|name| name.ends_with(".json") || name.ends_with(".part"));
+            let old =
+                entry.metadata().ok().and_then(|metadata| age(&metadata)).is_some_and(|age| age >= KEPT);
+            if ours && old {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    }
+
+    fn place(&self, key: &HandleKey) -> PathBuf {
+        self.0.join(format!("{}-{}.json", key.token(), key.owner()))
+    }
+}
+
+/// `None` when the file's time is in the future, as after a clock was set back: then it is not old.
+fn age(metadata: &fs::Metadata) -> Option<Duration> {
+    let modified = metadata.modified().ok()?;
+    Some(SystemTime::now().duration_since(modified).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::executor::handles::EndStatus;
+    use crate::ids::JobToken;
+
+    #[test]
+    fn an_end_is_private_whole_and_gone_after_its_time() {
+        let home = tempfile::tempdir().unwrap();
+        let results = Results::open(&home.path().join("a/b")).unwrap();
+        let token = JobToken::mint();
+        let key = HandleKey::new(&token, &"0".repeat(32));
+        assert_eq!(results.get(&key), None);
+        let end = JobEnd {
+            status: EndStatus::Done,
+            reason: None,
+            error: None,
+            result: Some(json!({ "stdout": "x" })),
+        };
+        results.put(&key, &end).unwrap();
+        assert_eq!(results.get(&key), Some(end));
+        assert_eq!(results.get(&HandleKey::new(&token, &"1".repeat(32))), None, "another caller's");
+        let place = results.place(&key);
+        assert!(!place.display().to_string().contains(token.reveal().get(4..).unwrap()));
+        assert_eq!(fs::metadata(&place).unwrap().permissions().mode() & 0o777, 0o600);
+        results.sweep();
+        assert!(place.exists());
+        let old = SystemTime::now() - KEPT;
+        fs::File::options().write(true).open(&place).unwrap().set_modified(old).unwrap();
+        assert_eq!(results.get(&key), None, "not given out past its time");
+        results.sweep();
+        assert!(!place.exists());
+        fs::set_permissions(&results.0, fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(Results::open(&results.0).is_err(), "others could read");
+    }
+}
