@@ -4,6 +4,7 @@
 //! kubeconfig, it is that Kubernetes: each test gets a namespace of its own, made from `deploy/kubernetes.yaml`, and
 //! the server gets a token of the service account there. `tests/cluster/README.md` tells more.
 
+mod background;
 mod ends;
 mod latency;
 mod reads;

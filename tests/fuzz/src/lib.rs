@@ -1,7 +1,7 @@
 //! What several targets share: the stages before the policy, as the program joins them.
 
 use kubepermit::ids::DecisionId;
-use kubepermit::plan::{self, AllowedImages, JobSettings, KubectlSettings, Plan, PodProfile, Settings};
+use kubepermit::plan::{self, AllowedImages, JobExtras, JobSettings, KubectlSettings, Plan, PodProfile, Settings};
 use kubepermit::refusal::Refusal;
 use kubepermit::schema::{Catalogue, ToolCall};
 use serde_json::Value;
@@ -25,6 +25,7 @@ impl Front {
             helper_image: "docker.io/library/busybox:1.36".to_owned(),
             user: 65532,
             profile: PodProfile::Restricted,
+            extras: JobExtras::default(),
         };
         let kubectl = KubectlSettings {
             context: "fuzz".to_owned(),

@@ -5,14 +5,15 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use kubepermit::executor::fuzzing::{pack, unpack};
+use kubepermit::executor::fuzzing::{Choice, pack, unpack};
 use kubepermit::plan::PlannedFile;
 use libfuzzer_sys::fuzz_target;
 
 const MOST_FILES: usize = 1000;
 
 fn safe(archive: &[u8], inputs: &[PlannedFile], cap: u64) {
-    let unpacked = unpack(archive, inputs, cap);
+    let choice = Choice::Changed(inputs.to_vec());
+    let unpacked = unpack(archive, &choice, cap);
     assert!(unpacked.artifacts.len() <= MOST_FILES);
     let total: u64 = unpacked.artifacts.iter().map(|artifact| artifact.content.len() as u64).sum();
     assert!(total <= cap, "{total} bytes with a cap of {cap}");
@@ -26,7 +27,7 @@ fn safe(archive: &[u8], inputs: &[PlannedFile], cap: u64) {
         assert!(!inputs.iter().any(unchanged), "{name:?} is an input that did not change");
     }
     // A greater cap never gives less.
-    let more = unpack(archive, inputs, cap.saturating_mul(2));
+    let more = unpack(archive, &choice, cap.saturating_mul(2));
     assert!(more.artifacts.len() >= unpacked.artifacts.len() || more.problem.is_some());
 }
 
@@ -65,7 +66,7 @@ fuzz_target!(|data: &[u8]| {
         _ => {
             let archive = pack(&files, 1_700_000_000).expect("paths without NUL can be packed").concat();
             assert_eq!(archive.len() % 512, 0);
-            let unpacked = unpack(&archive[..], &[], u64::MAX / 2);
+            let unpacked = unpack(&archive[..], &Choice::Changed(Vec::new()), u64::MAX / 2);
             assert_eq!((unpacked.left_out, &unpacked.problem), (0, &None));
             let mut expected: Vec<(&str, &Bytes)> =
                 files.iter().map(|file| (file.path.as_str(), &file.content)).collect();
@@ -73,7 +74,8 @@ fuzz_target!(|data: &[u8]| {
             let found: Vec<(&str, &Bytes)> =
                 unpacked.artifacts.iter().map(|found| (found.name.as_str(), &found.content)).collect();
             assert_eq!(found, expected);
-            assert!(unpack(&archive[..], &files, u64::MAX / 2).artifacts.is_empty(), "nothing changed");
+            let inputs = Choice::Changed(files.clone());
+            assert!(unpack(&archive[..], &inputs, u64::MAX / 2).artifacts.is_empty(), "nothing changed");
         }
     }
 });

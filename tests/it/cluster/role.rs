@@ -6,9 +6,23 @@ use serde_json::{Value, json};
 
 use super::Site;
 use super::site::{end, shell};
+use crate::session::Session;
 
 /// A job that uses everything, in a namespace where the rule about `resources` is gone.
 fn without_rule(name: &str, resources: &str, change: impl FnOnce(String) -> String) -> Option<Value> {
+    let (_site, mut session) = deployed_without(name, resources, change)?;
+    let mut call = shell("cat in.txt; echo out > out.txt");
+    call["files"] = json!([{ "path": "in.txt", "content_b64": STANDARD.encode("in\n") }]);
+    call["timeout_s"] = json!(10);
+    Some(session.run_job(call))
+}
+
+/// A server in a namespace where the rule about `resources` is gone.
+fn deployed_without(
+    name: &str,
+    resources: &str,
+    change: impl FnOnce(String) -> String,
+) -> Option<(Site, Session)> {
     let site = Site::with(&format!("role-{name}"), |deployed| {
         let rule = format!("    resources: [{resources}]\n");
         assert!(deployed.contains(&rule), "deploy/kubernetes.yaml has no rule about {resources}");
@@ -19,11 +33,8 @@ fn without_rule(name: &str, resources: &str, change: impl FnOnce(String) -> Stri
         eprintln!("skipped: the embedded cluster has no RBAC");
         return None;
     }
-    let mut session = site.session();
-    let mut call = shell("cat in.txt; echo out > out.txt");
-    call["files"] = json!([{ "path": "in.txt", "content_b64": STANDARD.encode("in\n") }]);
-    call["timeout_s"] = json!(10);
-    Some(session.run_job(call))
+    let session = site.session();
+    Some((site, session))
 }
 
 #[test]
@@ -52,6 +63,37 @@ fn without_logs_the_output_is_missing_and_said_to_be() {
 fn without_exec_no_file_goes_in() {
     let Some(result) = without_rule("exec", "pods/exec", |deployed| deployed) else { return };
     assert_eq!(end(&result), ("error", "inject_failed", -1), "{result}");
+}
+
+#[test]
+fn without_leases_a_job_in_the_background_is_not_found_again() {
+    let Some((site, mut session)) = deployed_without("leases", "leases", |deployed| deployed) else { return };
+    let submitted = session.call("submit_job", shell("sleep 20"));
+    let token = submitted["structuredContent"]["job_token"].clone();
+    site.pod("the command to run", super::ends::runs);
+    let killed = nix::unistd::Pid::from_raw(i32::try_from(session.pid()).unwrap());
+    nix::sys::signal::kill(killed, nix::sys::signal::Signal::SIGKILL).unwrap();
+    drop(session);
+    let fetched = site.session().call("fetch_job", json!({ "job_token": token, "wait_s": 60 }));
+    assert_ne!(fetched["structuredContent"]["status"], json!("done"), "{fetched}");
+}
+
+#[test]
+fn without_claims_a_cache_that_is_missing_is_not_seen_at_start() {
+    // With the right, a missing claim keeps the server from starting.
+    for (rule, starts) in [("persistentvolumeclaims", true), ("nothing-else", false)] {
+        let site = Site::with(&format!("role-claims-{starts}"), |deployed| {
+            deployed.replace(&format!("    resources: [{rule}]\n"), "    resources: [nothing]\n")
+        });
+        if !site.is_real() {
+            eprintln!("skipped: the embedded cluster has no RBAC");
+            return;
+        }
+        let mut command = site.server("50m");
+        command.args(["--cache-pvc", "absent", "--cache-mount-path", "/cache"]);
+        command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null());
+        assert_eq!(command.status().unwrap().success(), starts, "without the rule about {rule}");
+    }
 }
 
 #[test]
