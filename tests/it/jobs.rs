@@ -3,8 +3,9 @@
 mod embedded;
 mod fake;
 mod faults;
+mod races;
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
@@ -20,9 +21,9 @@ use tokio_util::sync::CancellationToken;
 
 pub const NAMESPACE: &str = "mcp-ephemeral";
 
-/// A permit and the open record that goes with it, for a call of `run_job` with `arguments`.
-pub async fn admitted(arguments: Value) -> (Permit, OpenRecord) {
-    let policy = Policy::load(
+/// The shipped rules, for two images.
+static POLICY: LazyLock<Policy> = LazyLock::new(|| {
+    Policy::load(
         &BundleSource::BuiltIn,
         &Overlay {
             images: Some(vec!["busybox:1.36".to_owned(), "absent:1".to_owned()]),
@@ -30,10 +31,22 @@ pub async fn admitted(arguments: Value) -> (Permit, OpenRecord) {
             ..Overlay::default()
         },
     )
-    .unwrap();
+    .unwrap()
+});
+
+/// One log for all of these tests.
+pub static AUDIT: LazyLock<Audit> = LazyLock::new(|| {
+    let records = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("audit");
+    Audit::start(AuditTarget::Directory(records), AuditOptions::default()).unwrap()
+});
+
+static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(|| Catalogue::load().unwrap());
+
+/// A permit and the open record that goes with it, for a call of `run_job` with `arguments`.
+pub async fn admitted(arguments: Value) -> (Permit, OpenRecord) {
     let caller = Caller::at_command_line();
     let id = DecisionId::mint();
-    let call = Catalogue::load().unwrap().admit(id, "run_job", arguments).unwrap();
+    let call = CATALOGUE.admit(id, "run_job", arguments).unwrap();
     let jobs = JobSettings {
         namespace: NAMESPACE.to_owned(),
         instance: "test".to_owned(),
@@ -50,14 +63,12 @@ pub async fn admitted(arguments: Value) -> (Permit, OpenRecord) {
         request_timeout_s: 20,
     };
     let settings = Settings { jobs, kubectl };
-    let plan = plan(&call, &settings, &policy.images_for(caller.roles())).unwrap();
-    let verdict = policy.judge(Question { caller: &caller, call: &call, plan, time: Timestamp::now() });
+    let plan = plan(&call, &settings, &POLICY.images_for(caller.roles())).unwrap();
+    let verdict = POLICY.judge(Question { caller: &caller, call: &call, plan, time: Timestamp::now() });
     let permit = match verdict {
         Verdict::Allow(permit) => permit,
         Verdict::Deny { decision, .. } => panic!("denied: {decision:?}"),
     };
-    let records = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("audit");
-    let audit = Audit::start(AuditTarget::Directory(records), AuditOptions::default()).unwrap();
     let entry = Entry {
         decision_id: id,
         caller,
@@ -66,7 +77,7 @@ pub async fn admitted(arguments: Value) -> (Permit, OpenRecord) {
         decision: DecisionSummary { allow: true, ..DecisionSummary::default() },
         subject: Value::Null,
     };
-    (permit, audit.admit(entry).await.unwrap())
+    (permit, AUDIT.admit(entry).await.unwrap())
 }
 
 /// How a job went.
