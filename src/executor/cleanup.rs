@@ -24,6 +24,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How long a Job whose creation went unanswered may take to appear.
 const LATE_ARRIVAL: Duration = Duration::from_secs(10);
 
+/// The longest pause between two looks for a Job whose creation went unanswered.
+const LOOK: Duration = Duration::from_millis(500);
+
 /// How long one attempt may take.
 const ATTEMPT: Duration = Duration::from_secs(5);
 
@@ -193,7 +196,9 @@ impl Target {
                 return false;
             }
             sleep(pause).await;
-            pause = (pause * 2).min(ATTEMPT);
+            // One that is still to appear goes within the second.
+            pause =
+                (pause * 2).min(if matches!(self.creation, Creation::Unanswered) { LOOK } else { ATTEMPT });
         }
     }
 

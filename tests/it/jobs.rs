@@ -5,6 +5,7 @@ mod classes;
 mod embedded;
 mod fake;
 mod faults;
+mod races;
 mod slots;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,7 +40,7 @@ fn policy(clone_hosts: Option<Vec<String>>) -> Policy {
     Policy::load(&BundleSource::BuiltIn, &overlay).unwrap()
 }
 
-static AUDIT: LazyLock<Audit> = LazyLock::new(|| {
+pub static AUDIT: LazyLock<Audit> = LazyLock::new(|| {
     let records = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("audit");
     Audit::start(AuditTarget::Directory(records), AuditOptions::default()).unwrap()
 });
