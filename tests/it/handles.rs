@@ -71,8 +71,9 @@ impl Place {
     fn server(&self, more: &[&str]) -> Session {
         let kubeconfig = self.cluster.kubeconfig().to_str().unwrap();
         let arguments = [
-            &["--kubeconfig", kubeconfig, "--allowed-images", "busybox:1.36"],
+            &["--kubeconfig", kubeconfig, "--allowed-images", "busybox:1.36"][..],
             &["--default-cpu", "10m", "--default-memory", "8Mi"],
+            &["--max-concurrent", "60"],
             more,
         ]
         .concat();

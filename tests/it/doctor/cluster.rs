@@ -209,7 +209,7 @@ async fn what_jobs_mount_has_to_exist() {
         object.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         object
     };
-    let claims = || Setting::deployed().with("", "persistentvolumeclaims", &["get"]);
+    let claims = Setting::deployed;
     let claim = |phase: &str, mode: &str| {
         let mut setting = claims();
         let more = json!({ "spec": { "accessModes": [mode] }, "status": { "phase": phase } });
@@ -217,7 +217,8 @@ async fn what_jobs_mount_has_to_exist() {
         setting
     };
     // The right is a part of what is needed once a claim is configured.
-    let found = examined(Setting::deployed(), Some("it"), None).await;
+    let found =
+        examined(Setting::deployed().without("get", "persistentvolumeclaims"), Some("it"), None).await;
     assert_eq!(found.len(), 2);
     assert_eq!((found[0].0.as_str(), found[0].1), ("rights.needed", Verdict::Failed));
     assert!(found[0].2.contains("`get persistentvolumeclaims`"), "{found:?}");

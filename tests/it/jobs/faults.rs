@@ -267,7 +267,7 @@ async fn a_pod_that_never_starts_is_given_up_after_its_budgets() {
         ..limits()
     };
     let (fake, went) = play_call(Script { acts: Vec::new(), ..plain() }, call(), limits.clone()).await;
-    assert_error(&went, Reason::Unschedulable, "`created`");
+    assert_error(&went, Reason::Unschedulable, "made no pod");
     assert!(!fake.job_exists());
     let creating = Script { acts: vec![waiting("ContainerCreating", "")], ..plain() };
     let (_, went) = play_call(creating, call(), limits).await;
