@@ -2,7 +2,7 @@
 //! clone was there before the command, most of what lies there is not wanted.
 //!
 //! What a clone left is told from what the command changed by the file's ctime, compared with the moment in which the
-//! clone was complete ([`BEFORE_FILE`], which the command cannot reach). Unlike the mtime, which `tar x` and `cp -p`
+//! clone was complete ([`BEFORE_FILE`](crate::plan::manifest::BEFORE_FILE), which the command cannot reach). Unlike the mtime, which `tar x` and `cp -p`
 //! set to something older and `touch` to anything, no program without privileges can set it. (A directory that the
 //! command renames takes unchanged files along; they come back when a pattern asks for them.)
 

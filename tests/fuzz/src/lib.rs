@@ -1,7 +1,9 @@
 //! What several targets share: the stages before the policy, as the program joins them.
 
 use kubepermit::ids::DecisionId;
-use kubepermit::plan::{self, AllowedImages, JobExtras, JobSettings, KubectlSettings, Plan, PodProfile, Settings};
+use kubepermit::plan::{
+    self, AllowedImages, JobExtras, JobSettings, KubectlSettings, Plan, PodProfile, Settings,
+};
 use kubepermit::refusal::Refusal;
 use kubepermit::schema::{Catalogue, ToolCall};
 use serde_json::Value;

@@ -38,7 +38,7 @@ fuzz_target!(|text: &str| {
     }
     let plan = match FRONT.plan("run_job", arguments) {
         Ok((_, Plan::Job(plan))) => plan,
-        Ok((_, Plan::Kubectl(_))) => panic!("a job is no read"),
+        Ok((_, Plan::Kubectl(_) | Plan::Handle(_))) => panic!("a job is no read"),
         Err(refusal) => return is_told(&refusal),
     };
     let workdir = plan.workdir();

@@ -81,8 +81,8 @@ fn fifty_megabytes_of_output_keep_their_end() {
     let output = result["stdout"].as_str().unwrap();
     assert!(
         output.ends_with("line 01200000 of many, all of one length\n"),
-        "{}",
-        &output[output.len() - 100..]
+        "{:?}",
+        output.lines().next_back()
     );
     assert!((1_000_000..=1_048_576).contains(&output.len()), "{}", output.len());
     assert_eq!(result["truncated"]["stdout"], json!(true));
@@ -90,7 +90,7 @@ fn fifty_megabytes_of_output_keep_their_end() {
     assert_eq!(omitted + output.len(), 1_200_000 * "line 01200000 of many, all of one length\n".len());
     // Nothing is missing between the first line that is there and the last.
     let lines: Vec<&str> = output.lines().skip(1).collect();
-    let number = |line: &str| line[5..13].parse::<u32>().unwrap();
+    let number = |line: &str| line.split(' ').nth(1).unwrap().parse::<u32>().unwrap();
     assert!(lines.windows(2).all(|pair| number(pair[1]) == number(pair[0]) + 1));
     site.assert_clean();
 }

@@ -1,5 +1,6 @@
 //! A namespace on a cluster, and the server that runs jobs there.
 
+use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -48,7 +49,7 @@ impl Site {
     pub(crate) fn with(name: &str, change: impl FnOnce(String) -> String) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
         let namespace = format!("kubepermit-{name}");
-        let cluster = match std::env::var_os("KUBEPERMIT_TEST_KUBECONFIG") {
+        let cluster = match variable("KUBEPERMIT_TEST_KUBECONFIG") {
             Some(path) => Cluster::Real(PathBuf::from(path)),
             None => Cluster::Embedded(runtime.block_on(embedded(&namespace))),
         };
@@ -256,9 +257,17 @@ async fn embedded(namespace: &str) -> Embedded {
     .unwrap()
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "which cluster is tested is the tester's choice, not the product's"
+)]
+fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name)
+}
+
 /// The kubectl of the PATH.
 pub(super) fn kubectl() -> PathBuf {
-    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = variable("PATH").unwrap_or_default();
     std::env::split_paths(&path)
         .map(|folder| folder.join("kubectl"))
         .find(|file| file.exists())
