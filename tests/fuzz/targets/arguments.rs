@@ -114,7 +114,8 @@ fn check_read(plan: &KubectlPlan) {
         let (flag, value) = token.split_once('=').expect("a flag and its value are one token");
         assert!(flags.contains(&flag) && !value.is_empty(), "{argv:?}");
         assert!(seen.insert(flag), "{flag} is given twice");
-        assert!(!token.contains(['\0', '\n']) && !token.contains("--kuberc"), "{argv:?}");
+        // What kubectl 1.34 and later look for, anywhere in an argument (getExplicitKuberc in k8s.io/kubectl).
+        assert!(!token.contains(['\0', '\n']) && !token.contains("--kuberc="), "{argv:?}");
     }
     assert!(seen.contains("--namespace") != seen.contains("--all-namespaces"), "{argv:?}");
     for name in &argv[end + 1..] {
