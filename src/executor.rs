@@ -72,7 +72,7 @@ use tokio_util::task::TaskTracker;
 use crate::audit::OpenRecord;
 use crate::ids::HandleKey;
 use crate::ids::ProcessId;
-use crate::plan::{Budgets, JobPlan, Plan, RecoveredJob};
+use crate::plan::{Budgets, JobPlan, Plan, RecoveredJob, WantedArtifacts};
 use crate::policy::Permit;
 use classify::Ended;
 use cleanup::Cleanup;
@@ -229,7 +229,9 @@ impl JobExecutor {
         let owner = job.plan().handle().map_or("", HandleKey::owner);
         let slot = self.slots.take(owner);
         let mut outcome = self.run_plan(job.plan(), Some(job.uid()), slot, &|_| {}, cancel).await?;
-        outcome.artifacts.retain(|file| !job.is_input(&file.name, &file.content));
+        if matches!(job.plan().artifacts(), WantedArtifacts::Changed) {
+            outcome.artifacts.retain(|file| !job.is_input(&file.name, &file.content));
+        }
         Some(outcome)
     }
 
@@ -270,22 +272,42 @@ impl JobExecutor {
     ) -> Option<JobOutcome> {
         let connecting = tokio::select! {
             biased;
-            () = cancel.cancelled() => {
+            // One that exists has to be deleted, which needs the connection.
+            () = cancel.cancelled(), if existing.is_none() => {
                 return Some(JobOutcome::error(Reason::Cancelled, "the call was cancelled before it ran"));
             }
             connecting = self.cluster.client() => connecting,
         };
         let client = match connecting {
             Ok(client) => client,
+            // Nothing is known of its end: whoever finds it next follows it.
+            Err(error) if existing.is_some() => {
+                tracing::warn!(decision_id = %plan.id(), %error, "a job that exists cannot be followed");
+                return None;
+            }
             Err(error) => return Some(JobOutcome::error(Reason::ApiserverUnavailable, error.to_string())),
         };
         // Held until the deletion is sent: what nobody holds is an orphan.
         let _held = self.ownership.hold(&client, plan.id()).await;
-        let mut run = Run::new(&client, plan, &self.limits, Steps::new(progress));
+        // What another process can take up: the Job exists, and what only this one has is in place.
+        let complete = CancellationToken::new();
+        let enough = if plan.files().is_empty() { Progress::Created } else { Progress::Running };
+        let tell = |step| {
+            if step >= enough {
+                complete.cancel();
+            }
+            progress(step);
+        };
+        let mut run = Run::new(&client, plan, &self.limits, Steps::new(&tell));
         let mut cleanup = Cleanup::new(&client, plan, slot, self.deletions.clone());
         if let Some(uid) = existing {
             cleanup.created(uid, true);
+            complete.cancel();
         }
+        let left = async {
+            self.released.cancelled().await;
+            complete.cancelled().await;
+        };
         let running = async {
             match existing {
                 Some(uid) => run.follow(uid).await,
@@ -295,7 +317,7 @@ impl JobExecutor {
         let finished = tokio::select! {
             biased;
             () = cancel.cancelled() => None,
-            () = self.released.cancelled(), if plan.handle().is_some() => {
+            () = left, if plan.handle().is_some() => {
                 cleanup.disarm();
                 return None;
             }

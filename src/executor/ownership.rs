@@ -30,9 +30,6 @@ const RENEW: Duration = Duration::from_secs(8);
 /// How long a Lease may be seen unchanged before its process counts as dead: three renewals and a slow server.
 const STALE: Duration = Duration::from_secs(30);
 
-/// A Lease whose own clock says that it was renewed so long ago needs no watching: no two clocks differ so much.
-const LONG_AGO: Duration = Duration::from_secs(600);
-
 /// How long a process without Jobs keeps its Lease.
 const IDLE: Duration = Duration::from_secs(60);
 
@@ -174,14 +171,13 @@ impl Ownership {
         if *process == inner.process || inner.leases.lock().await.leases.contains_key(process) {
             return Standing::Mine;
         }
-        let Some(lease) = others.get(process) else { return Standing::Absent };
+        if !others.contains_key(process) {
+            return Standing::Absent;
+        }
+        // Watched here, and not read off the Lease: two clocks may differ by any amount.
         let unchanged =
             lock(&inner.seen).get(process.as_str()).is_some_and(|(_, since)| since.elapsed() >= STALE);
-        let renewed = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref());
-        let long_ago = renewed.is_none_or(|at| {
-            Duration::try_from(Timestamp::now().duration_since(at.0)).is_ok_and(|ago| ago >= LONG_AGO)
-        });
-        if unchanged || long_ago { Standing::Dead } else { Standing::Alive }
+        if unchanged { Standing::Dead } else { Standing::Alive }
     }
 
     /// Makes the Jobs of a dead or absent process this one's. `false` when another process was faster, or there

@@ -29,8 +29,9 @@ impl Results {
         let directory = std::path::absolute(directory)?;
         DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
         let metadata = fs::metadata(&directory)?;
-        if !metadata.is_dir() || metadata.mode() & 0o077 != 0 {
-            let text = "the directory of results lets others in; its mode has to be 0700";
+        let own = metadata.uid() == nix::unistd::geteuid().as_raw();
+        if !metadata.is_dir() || metadata.mode() & 0o077 != 0 || !own {
+            let text = "the directory of results has to be this user's own, with mode 0700";
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
         }
         Ok(Self(directory))
@@ -42,10 +43,11 @@ impl Results {
     /// The operating system's.
     pub fn put(&self, key: &HandleKey, end: &JobEnd) -> io::Result<()> {
         let place = self.place(key);
-        let aside = place.with_extension("part");
+        // A name that nobody can have prepared, also not another server that writes the same end.
+        let aside =
+            self.0.join(format!("{}-{}-{}.part", key.token(), key.owner(), uuid::Uuid::new_v4().simple()));
         let written = (|| {
-            let mut file =
-                OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&aside)?;
+            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&aside)?;
             file.write_all(&serde_json::to_vec(end)?)?;
             file.sync_all()?;
             fs::rename(&aside, &place)
@@ -71,7 +73,7 @@ impl Results {
     pub fn sweep(&self) {
         for entry in fs::read_dir(&self.0).into_iter().flatten().flatten() {
             let name = entry.file_name();
-            let ours = name.to_str().is_some_and(|name| name.ends_with(".json") || name.ends_with(".part"));
+            let ours = name.to_str().is_some_and(is_ours);
             let old =
                 entry.metadata().ok().and_then(|metadata| age(&metadata)).is_some_and(|age| age >= KEPT);
             if ours && old {
@@ -83,6 +85,17 @@ impl Results {
     fn place(&self, key: &HandleKey) -> PathBuf {
         self.0.join(format!("{}-{}.json", key.token(), key.owner()))
     }
+}
+
+/// Whether a file is one of these, and not something else that is kept there.
+fn is_ours(name: &str) -> bool {
+    let Some((digests, "json" | "part")) = name.split_once('.') else { return false };
+    let digest = |text: &str| text.len() == 32 && text.bytes().all(|b| b.is_ascii_hexdigit());
+    digests.split_once('-').is_some_and(|(token, rest)| {
+        // A half-written file has a number of its own behind them.
+        let (owner, number) = rest.split_once('-').map_or((rest, None), |(owner, n)| (owner, Some(n)));
+        digest(token) && digest(owner) && number.is_none_or(digest)
+    })
 }
 
 /// `None` when the file's time is in the future, as after a clock was set back: then it is not old.
@@ -125,8 +138,14 @@ mod tests {
         let old = SystemTime::now() - KEPT;
         fs::File::options().write(true).open(&place).unwrap().set_modified(old).unwrap();
         assert_eq!(results.get(&key), None, "not given out past its time");
+        let others = ["notes.json", "half.part", &format!("{}-x.json", "0".repeat(32))];
+        for name in others {
+            let file = fs::File::create(results.0.join(name)).unwrap();
+            file.set_modified(old).unwrap();
+        }
         results.sweep();
         assert!(!place.exists());
+        assert!(others.iter().all(|name| results.0.join(name).exists()), "somebody else's file is gone");
         fs::set_permissions(&results.0, fs::Permissions::from_mode(0o755)).unwrap();
         assert!(Results::open(&results.0).is_err(), "others could read");
     }

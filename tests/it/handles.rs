@@ -269,3 +269,38 @@ fn servers_that_share_results_serve_one_anothers_tokens() {
     assert_eq!(files.len(), 1, "{files:?}");
     assert!(!format!("{files:?}").contains(job.get(4..).unwrap()));
 }
+
+#[test]
+fn a_server_that_ends_at_once_hands_over_a_job_that_exists() {
+    let place = Place::new();
+    for n in 0..5 {
+        let mut first = place.server(&[]);
+        let job = token(&mut first, shell(&format!("sleep 1; echo {n}")));
+        let (status, _) = first.finish();
+        assert!(status.success());
+        let mut second = place.server(&[]);
+        let done = fetch(&mut second, &job, 60);
+        assert_eq!(
+            (&done["status"], &done["result"]["stdout"]),
+            (&json!("done"), &json!(format!("{n}\n"))),
+            "{done}"
+        );
+        assert_eq!(outcomes(&place.audit(), &done["result"]["decision_id"]).len(), 1);
+    }
+}
+
+#[test]
+fn a_job_that_is_found_again_can_be_cancelled_first_of_all() {
+    let place = Place::new();
+    for _ in 0..5 {
+        let mut first = place.server(&[]);
+        let job = token(&mut first, shell("sleep 300"));
+        place.until_jobs("the job is there", 10, |jobs| jobs.len() == 1);
+        let (status, _) = first.finish();
+        assert!(status.success());
+        let mut second = place.server(&[]);
+        let ended = second.call("cancel_job", json!({ "job_token": job }))["structuredContent"].clone();
+        assert_eq!((&ended["status"], &ended["reason"]), (&json!("error"), &json!("cancelled")), "{ended}");
+        place.until_jobs("what is said to be cancelled is gone", 10, <[Job]>::is_empty);
+    }
+}

@@ -42,6 +42,9 @@ impl RecoveredJob {
         let label = |name: &str| labels.get(name).map(String::as_str);
         let id =
             label(LABEL_DECISION_ID).and_then(DecisionId::recovered).ok_or(NotRecoverable("decision id"))?;
+        if job.metadata.name != Some(format!("kubepermit-{}", id.hex())) {
+            return Err(NotRecoverable("name"));
+        }
         let process = label(LABEL_PROCESS).and_then(ProcessId::recovered).ok_or(NotRecoverable("process"))?;
         let handle = label(LABEL_TOKEN).zip(label(LABEL_OWNER));
         let handle = handle.and_then(|(token, owner)| HandleKey::recovered(token, owner));
@@ -50,6 +53,10 @@ impl RecoveredJob {
         let life = job.metadata.annotations.as_ref().and_then(|all| all.get(ANNOTATION_LIFE));
         let life: Life =
             life.and_then(|text| serde_json::from_str(text).ok()).ok_or(NotRecoverable("life"))?;
+        // The cluster ends it by then, whatever the annotation says.
+        let deadline = job.spec.as_ref().and_then(|spec| spec.active_deadline_seconds);
+        let deadline =
+            deadline.and_then(|seconds| u64::try_from(seconds).ok()).ok_or(NotRecoverable("deadline"))?;
         let pod = job.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
         let main = pod.and_then(|pod| pod.containers.iter().find(|container| container.name == MAIN));
         let main = main.ok_or(NotRecoverable("main container"))?;
@@ -77,7 +84,7 @@ impl RecoveredJob {
                 clone: None,
                 cache: None,
                 extra_env_names: Vec::new(),
-                timeout: Duration::from_secs(life.timeout_s),
+                timeout: Duration::from_secs(life.timeout_s.min(deadline)),
                 resources: JobResources {
                     cpu_request_millis: 0,
                     memory_request_bytes: 0,
