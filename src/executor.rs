@@ -70,8 +70,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::audit::OpenRecord;
-use crate::ids::HandleKey;
-use crate::ids::ProcessId;
+use crate::ids::{HandleKey, ProcessId};
 use crate::plan::{Budgets, JobPlan, Plan, RecoveredJob, WantedArtifacts};
 use crate::policy::Permit;
 use classify::Ended;
@@ -91,6 +90,7 @@ const AT_ONCE: usize = 10;
 
 /// How long a call waits for its place among them: twice the wall clock of a job that names none.
 const PLACE: Duration = Duration::from_secs(120);
+
 /// How long giving up the Lease may take at the end.
 const LEAVE: Duration = Duration::from_secs(5);
 

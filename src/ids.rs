@@ -80,8 +80,7 @@ impl JobToken {
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let digits = text.strip_prefix(Self::PREFIX)?;
-        let fits = digits.len() == 32 && digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
-        fits.then(|| Self(text.to_owned()))
+        is_hex(digits, 32).then(|| Self(text.to_owned()))
     }
 
     /// The token itself, for its caller alone.
@@ -121,9 +120,8 @@ impl HandleKey {
     /// The key that a Job's labels carry. `None` when they are not digests.
     #[must_use]
     pub fn recovered(token: &str, owner: &str) -> Option<Self> {
-        let fits =
-            |text: &str| text.len() == 32 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
-        (fits(token) && fits(owner)).then(|| Self { token: token.to_owned(), owner: owner.to_owned() })
+        (is_hex(token, 32) && is_hex(owner, 32))
+            .then(|| Self { token: token.to_owned(), owner: owner.to_owned() })
     }
 
     /// Digest of the token: 32 hexadecimal digits.
@@ -155,8 +153,7 @@ impl ProcessId {
     /// The id that a label or a Lease carries. `None` when the text is not one.
     #[must_use]
     pub fn recovered(text: &str) -> Option<Self> {
-        let fits = text.len() == 16 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
-        fits.then(|| Self(text.to_owned()))
+        is_hex(text, 16).then(|| Self(text.to_owned()))
     }
 
     /// The id as text.
@@ -164,6 +161,11 @@ impl ProcessId {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// Whether a text is this many hexadecimal digits, in lower case.
+fn is_hex(text: &str, digits: usize) -> bool {
+    text.len() == digits && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 /// The first 128 bits of a SHA-256 in hexadecimal: fit for a label's value, which holds at most 63 characters.

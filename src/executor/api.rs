@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::batch::v1::Job;
+use kube::Api;
+use kube::api::{DeleteParams, Preconditions};
 use kube::core::Status;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
@@ -76,6 +79,29 @@ where
         }
         sleep_until(next).await;
         pause = (pause * 2).min(Duration::from_secs(2));
+    }
+}
+
+/// Deletes a Job and its pod, unless it is another Job of that name. Whether it was there.
+///
+/// # Errors
+/// [`ApiError`] when the deletion was refused or not answered.
+pub(crate) async fn delete_job(
+    jobs: &Api<Job>,
+    name: &str,
+    uid: &str,
+    within: Duration,
+) -> Result<bool, ApiError> {
+    let params = DeleteParams {
+        preconditions: Some(Preconditions { uid: Some(uid.to_owned()), resource_version: None }),
+        // Without a policy the API server would leave the Job's pods behind.
+        ..DeleteParams::background()
+    };
+    match call("delete the Job", within, || jobs.delete(name, &params)).await {
+        Ok(_) => Ok(true),
+        // Gone, or another Job of that name: either way the Job that is meant is no more.
+        Err(error) if matches!(error.code(), Some(404 | 409)) => Ok(false),
+        Err(error) => Err(error),
     }
 }
 

@@ -4,14 +4,13 @@ use std::time::Duration;
 
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DeleteParams, Preconditions};
 use kube::{Api, Client};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::task::TaskTracker;
 
-use crate::executor::api::{ApiError, call};
+use crate::executor::api::{ApiError, call, delete_job};
 use crate::executor::feed::{News, PodFeed};
 use crate::executor::slots::JobSlot;
 use crate::plan::JobPlan;
@@ -221,17 +220,7 @@ impl Target {
                 known.insert(uid).clone()
             }
         };
-        let params = DeleteParams {
-            preconditions: Some(Preconditions { uid: Some(uid), resource_version: None }),
-            // Without a policy the API server would leave the Job's pods behind.
-            ..DeleteParams::background()
-        };
-        match call("delete the Job", ATTEMPT, || self.jobs.delete(&self.name, &params)).await {
-            Ok(_) => {}
-            // Gone, or another Job of that name: either way this call's Job is no more.
-            Err(error) if matches!(error.code(), Some(404 | 409)) => {}
-            Err(error) => return Err(error),
-        }
+        delete_job(&self.jobs, &self.name, &uid, ATTEMPT).await?;
         *known = None;
         Ok(())
     }

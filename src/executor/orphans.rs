@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
-use kube::api::{DeleteParams, ListParams, Preconditions};
+use kube::api::ListParams;
 
 use crate::executor::JobExecutor;
-use crate::executor::api::{ApiError, call};
+use crate::executor::api::{ApiError, call, delete_job};
 use crate::executor::ownership::Standing;
 use crate::ids::{DecisionId, HandleKey, ProcessId};
 use crate::plan::RecoveredJob;
@@ -165,7 +166,7 @@ impl JobExecutor {
     async fn bury(
         &self,
         client: &kube::Client,
-        others: &BTreeMap<ProcessId, k8s_openapi::api::coordination::v1::Lease>,
+        others: &BTreeMap<ProcessId, Lease>,
         with_jobs: &BTreeSet<ProcessId>,
     ) {
         for process in others.keys().filter(|process| !with_jobs.contains(process)) {
@@ -185,16 +186,7 @@ impl JobExecutor {
         let Some((namespace, _)) = self.ownership().scope() else { return Ok(false) };
         let client = self.cluster().client().await.map_err(|error| error.to_string())?;
         let jobs: Api<Job> = Api::namespaced(client, namespace);
-        let params = DeleteParams {
-            preconditions: Some(Preconditions { uid: Some(orphan.uid.clone()), resource_version: None }),
-            ..DeleteParams::background()
-        };
-        match call("delete the Job", REQUEST, || jobs.delete(&orphan.name, &params)).await {
-            Ok(_) => Ok(true),
-            // Gone, or another Job of that name.
-            Err(error) if matches!(error.code(), Some(404 | 409)) => Ok(false),
-            Err(error) => Err(error.to_string()),
-        }
+        delete_job(&jobs, &orphan.name, &orphan.uid, REQUEST).await.map_err(|error| error.to_string())
     }
 
     /// Looks for the Job of a token on the cluster, and takes it over when nobody follows it.

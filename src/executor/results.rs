@@ -3,9 +3,9 @@
 //! One file a job, named by the digests of its token and caller, 0600 in a directory that is 0700. It is written
 //! beside its place and then renamed, so that no reader sees half of one.
 
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, DirBuilder};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -14,6 +14,9 @@ use crate::ids::HandleKey;
 
 /// The largest file that is read back: a result at the largest caps, and not whatever somebody put there.
 const MOST_BYTES: u64 = 1 << 30;
+
+/// How many random characters the name of a half-written file has.
+const RANDOM: usize = 32;
 
 /// A directory of results.
 #[derive(Debug, Clone)]
@@ -42,20 +45,17 @@ impl Results {
     /// # Errors
     /// The operating system's.
     pub fn put(&self, key: &HandleKey, end: &JobEnd) -> io::Result<()> {
-        let place = self.place(key);
-        // A name that nobody can have prepared, also not another server that writes the same end.
-        let aside =
-            self.0.join(format!("{}-{}-{}.part", key.token(), key.owner(), uuid::Uuid::new_v4().simple()));
-        let written = (|| {
-            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&aside)?;
-            file.write_all(&serde_json::to_vec(end)?)?;
-            file.sync_all()?;
-            fs::rename(&aside, &place)
-        })();
-        if written.is_err() {
-            let _ = fs::remove_file(&aside);
-        }
-        written
+        // New, 0600, and under a name that nobody can have prepared, also not another server that writes the same
+        // end. It goes by itself unless it is kept.
+        let mut aside = tempfile::Builder::new()
+            .prefix(&format!("{}-", stem(key)))
+            .suffix(".part")
+            .rand_bytes(RANDOM)
+            .tempfile_in(&self.0)?;
+        aside.write_all(&serde_json::to_vec(end)?)?;
+        aside.as_file().sync_all()?;
+        aside.persist(self.place(key))?;
+        Ok(())
     }
 
     /// An end that is there and whose time is not over. Blocks.
@@ -83,19 +83,25 @@ impl Results {
     }
 
     fn place(&self, key: &HandleKey) -> PathBuf {
-        self.0.join(format!("{}-{}.json", key.token(), key.owner()))
+        self.0.join(format!("{}.json", stem(key)))
     }
+}
+
+fn stem(key: &HandleKey) -> String {
+    format!("{}-{}", key.token(), key.owner())
 }
 
 /// Whether a file is one of these, and not something else that is kept there.
 fn is_ours(name: &str) -> bool {
-    let Some((digests, "json" | "part")) = name.split_once('.') else { return false };
-    let digest = |text: &str| text.len() == 32 && text.bytes().all(|b| b.is_ascii_hexdigit());
-    digests.split_once('-').is_some_and(|(token, rest)| {
-        // A half-written file has a number of its own behind them.
-        let (owner, number) = rest.split_once('-').map_or((rest, None), |(owner, n)| (owner, Some(n)));
-        digest(token) && digest(owner) && number.is_none_or(digest)
-    })
+    let is_key = |stem: &str| {
+        stem.split_once('-').is_some_and(|(token, owner)| HandleKey::recovered(token, owner).is_some())
+    };
+    let is_half = |stem: &str| {
+        stem.rsplit_once('-').is_some_and(|(key, random)| {
+            is_key(key) && random.len() == RANDOM && random.bytes().all(|b| b.is_ascii_alphanumeric())
+        })
+    };
+    name.strip_suffix(".json").is_some_and(is_key) || name.strip_suffix(".part").is_some_and(is_half)
 }
 
 /// `None` when the file's time is in the future, as after a clock was set back: then it is not old.
@@ -138,13 +144,15 @@ mod tests {
         let old = SystemTime::now() - KEPT;
         fs::File::options().write(true).open(&place).unwrap().set_modified(old).unwrap();
         assert_eq!(results.get(&key), None, "not given out past its time");
+        let half = results.0.join(format!("{}-{}.part", stem(&key), "x".repeat(RANDOM)));
+        fs::File::create(&half).unwrap().set_modified(old).unwrap();
         let others = ["notes.json", "half.part", &format!("{}-x.json", "0".repeat(32))];
         for name in others {
             let file = fs::File::create(results.0.join(name)).unwrap();
             file.set_modified(old).unwrap();
         }
         results.sweep();
-        assert!(!place.exists());
+        assert!(!place.exists() && !half.exists());
         assert!(others.iter().all(|name| results.0.join(name).exists()), "somebody else's file is gone");
         fs::set_permissions(&results.0, fs::Permissions::from_mode(0o755)).unwrap();
         assert!(Results::open(&results.0).is_err(), "others could read");

@@ -8,14 +8,13 @@ use std::process::Stdio;
 
 use std::time::Duration;
 
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
-use kubepermit::embedded::{Embedded, EmbeddedExtras, EmbeddedOptions};
+use kubepermit::embedded::EmbeddedExtras;
 use kubepermit::executor::{JobLimits, Reason};
 use kubepermit::plan::JobExtras;
 use serde_json::{Value, json};
 
 use crate::jobs::{NAMESPACE, executor, run_with};
+use crate::stand_in;
 
 use crate::session::{audit_records, kubepermit};
 use server::{Manner, Server, git, repository, serve};
@@ -368,17 +367,8 @@ async fn no_object_of_the_cluster_holds_the_token() {
             network_image: Some("docker.io/alpine/git:latest".to_owned()),
             ..EmbeddedExtras::default()
         };
-        let cluster = Embedded::start(EmbeddedOptions {
-            namespaces: vec![NAMESPACE.to_owned()],
-            launcher: PathBuf::from(env!("CARGO_BIN_EXE_kubepermit")),
-            unconfined: false,
-            extras,
-        })
-        .await
-        .unwrap();
-        let kubeconfig = Kubeconfig::read_from(cluster.kubeconfig()).unwrap();
-        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
-        let client = Client::try_from(config).unwrap();
+        let cluster = stand_in::embedded(NAMESPACE, extras).await;
+        let client = stand_in::client(cluster.kubeconfig()).await;
         let executor = executor(cluster.kubeconfig(), JobLimits::new(1 << 20, 1 << 20));
         let extras = JobExtras {
             clone_image: Some("alpine/git:latest".to_owned()),

@@ -7,36 +7,17 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::batch::v1::Job;
 use kube::api::ListParams;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Api, Client, Config, ResourceExt as _};
-use kubepermit::embedded::{Embedded, EmbeddedOptions};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use kube::{Api, ResourceExt as _};
+use kubepermit::embedded::{Embedded, EmbeddedExtras};
 use serde_json::{Value, json};
 
 use crate::session::{Session, audit_records};
+use crate::stand_in;
 
 const NAMESPACE: &str = "mcp-ephemeral";
 
 fn shell(script: &str) -> Value {
     json!({ "image": "busybox", "command": ["sh", "-c", script], "timeout_s": 60 })
-}
-
-fn token(session: &mut Session, arguments: Value) -> String {
-    let result = session.call("submit_job", arguments);
-    assert_ne!(result["isError"], json!(true), "{result}");
-    let result = &result["structuredContent"];
-    assert_eq!(result["status"], json!("submitted"), "{result}");
-    let token = result["job_token"].as_str().unwrap();
-    // The reference server's form.
-    assert!(token.len() == 36 && token.starts_with("job-"), "{token}");
-    token.to_owned()
-}
-
-fn fetch(session: &mut Session, token: &str, wait_s: u64) -> Value {
-    let result = session.call("fetch_job", json!({ "job_token": token, "wait_s": wait_s }));
-    assert_ne!(result["isError"], json!(true), "{result}");
-    result["structuredContent"].clone()
 }
 
 fn outcomes(audit: &Path, id: &Value) -> Vec<Value> {
@@ -57,14 +38,7 @@ struct Place {
 impl Place {
     fn new() -> Self {
         let runtime = tokio::runtime::Runtime::new().unwrap();
-        let cluster = runtime
-            .block_on(Embedded::start(EmbeddedOptions {
-                namespaces: vec![NAMESPACE.to_owned()],
-                launcher: env!("CARGO_BIN_EXE_kubepermit").into(),
-                unconfined: false,
-                extras: kubepermit::embedded::EmbeddedExtras::default(),
-            }))
-            .unwrap();
+        let cluster = runtime.block_on(stand_in::embedded(NAMESPACE, EmbeddedExtras::default()));
         Self { cluster, runtime, home: tempfile::tempdir().unwrap() }
     }
 
@@ -84,10 +58,8 @@ impl Place {
 
     fn jobs(&self) -> Vec<Job> {
         self.runtime.block_on(async {
-            let kubeconfig = Kubeconfig::read_from(self.cluster.kubeconfig()).unwrap();
-            let config =
-                Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
-            let jobs: Api<Job> = Api::namespaced(Client::try_from(config).unwrap(), NAMESPACE);
+            let jobs: Api<Job> =
+                Api::namespaced(stand_in::client(self.cluster.kubeconfig()).await, NAMESPACE);
             jobs.list(&ListParams::default()).await.unwrap().items
         })
     }
@@ -110,11 +82,6 @@ impl Place {
     }
 }
 
-fn kill_9(session: Session) {
-    kill(Pid::from_raw(session.pid().try_into().unwrap()), Signal::SIGKILL).unwrap();
-    drop(session);
-}
-
 #[test]
 fn a_job_in_the_background_is_submitted_fetched_and_cancelled() {
     let home = tempfile::tempdir().unwrap();
@@ -126,25 +93,25 @@ fn a_job_in_the_background_is_submitted_fetched_and_cancelled() {
     assert_eq!(refused["isError"], json!(true));
     assert!(refused["content"][0]["text"].as_str().unwrap().contains("images.not_listed"), "{refused}");
 
-    let good = token(&mut session, shell("sleep 1; echo hello; echo data > out.txt; exit 3"));
+    let good = session.submit_job(shell("sleep 1; echo hello; echo data > out.txt; exit 3"));
     let began = Instant::now();
-    assert_eq!(fetch(&mut session, &good, 0)["status"], json!("running"));
+    assert_eq!(session.fetch_job(&good, 0)["status"], json!("running"));
     // Answers at once when the job ends, long before the wait is over.
-    let done = fetch(&mut session, &good, 500);
+    let done = session.fetch_job(&good, 500);
     assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
     assert_eq!(done["status"], json!("done"), "{done}");
     assert_eq!((&done["result"]["exit_code"], &done["result"]["stdout"]), (&json!(3), &json!("hello\n")));
     assert_eq!(done["result"]["artifacts"][0]["content_b64"], json!(STANDARD.encode("data\n")));
     // As often as wanted.
     for _ in 0..3 {
-        assert_eq!(fetch(&mut session, &good, 0)["result"], done["result"]);
+        assert_eq!(session.fetch_job(&good, 0)["result"], done["result"]);
     }
 
-    let long = token(&mut session, shell("sleep 300"));
-    assert_eq!(fetch(&mut session, &long, 1)["status"], json!("running"));
+    let long = session.submit_job(shell("sleep 300"));
+    assert_eq!(session.fetch_job(&long, 1)["status"], json!("running"));
     let cancelled = session.call("cancel_job", json!({ "job_token": long }))["structuredContent"].clone();
     assert_eq!((&cancelled["status"], &cancelled["reason"]), (&json!("error"), &json!("cancelled")));
-    let fetched = fetch(&mut session, &long, 0);
+    let fetched = session.fetch_job(&long, 0);
     assert_eq!((&fetched["status"], &fetched["result"]), (&json!("error"), &cancelled["result"]));
     // What has ended stays as it ended.
     let late = session.call("cancel_job", json!({ "job_token": good }))["structuredContent"].clone();
@@ -180,7 +147,7 @@ fn a_job_outlives_its_server_and_is_fetched_from_the_next() {
     let mut first = place.server(&[]);
     let mut call = shell("cat in.txt; echo more > out.txt; sleep 4; echo late");
     call["files"] = json!([{ "path": "in.txt", "content_b64": STANDARD.encode("given\n") }]);
-    let job = token(&mut first, call);
+    let job = first.submit_job(call);
     // Let it get its files: those are with its server alone.
     std::thread::sleep(Duration::from_secs(2));
     let (status, _) = first.finish();
@@ -188,13 +155,13 @@ fn a_job_outlives_its_server_and_is_fetched_from_the_next() {
     assert_eq!(place.jobs().len(), 1, "the job goes on");
 
     let mut second = place.server(&[]);
-    let done = fetch(&mut second, &job, 60);
+    let done = second.fetch_job(&job, 60);
     assert_eq!(done["status"], json!("done"), "{done}");
     assert_eq!(done["result"]["stdout"], json!("given\nlate\n"));
     let artifacts: Vec<&Value> =
         done["result"]["artifacts"].as_array().unwrap().iter().map(|file| &file["name"]).collect();
     assert_eq!(artifacts, [&json!("out.txt")], "the input is unchanged");
-    assert_eq!(fetch(&mut second, &job, 0)["result"], done["result"]);
+    assert_eq!(second.fetch_job(&job, 0)["result"], done["result"]);
     assert!(place.jobs().is_empty());
     let (status, _) = second.finish();
     assert!(status.success());
@@ -207,36 +174,36 @@ fn a_killed_servers_orphans_go_and_its_background_jobs_are_found() {
     const WAITING: usize = 50;
     let place = Place::new();
     let mut other = place.server(&["--instance", "other"]);
-    let foreign = token(&mut other, shell("sleep 300"));
+    let foreign = other.submit_job(shell("sleep 300"));
     // A second living server of the same instance.
     let mut sibling = place.server(&[]);
-    let near = token(&mut sibling, shell("sleep 300"));
+    let near = sibling.submit_job(shell("sleep 300"));
     let mut victim = place.server(&[]);
     for id in 0..WAITING {
         victim.send(&json!({ "jsonrpc": "2.0", "id": 1000 + id, "method": "tools/call",
             "params": { "name": "run_job", "arguments": shell("sleep 300") } }));
     }
-    let kept = token(&mut victim, shell("sleep 45; echo survived"));
+    let kept = victim.submit_job(shell("sleep 45; echo survived"));
     place.until_jobs("all jobs are there", 60, |jobs| jobs.len() == WAITING + 3);
-    kill_9(victim);
+    victim.kill_9();
 
     let mut next = place.server(&[]);
     let took = place.until_jobs("the orphans are gone", 60, |jobs| jobs.len() <= 3);
     eprintln!("{WAITING} orphans were gone {took:?} after the restart");
-    let done = fetch(&mut next, &kept, 120);
+    let done = next.fetch_job(&kept, 120);
     assert_eq!(
         (&done["status"], &done["result"]["stdout"]),
         (&json!("done"), &json!("survived\n")),
         "{done}"
     );
-    assert_eq!(fetch(&mut other, &foreign, 0)["status"], json!("running"));
-    assert_eq!(fetch(&mut sibling, &near, 0)["status"], json!("running"));
+    assert_eq!(other.fetch_job(&foreign, 0)["status"], json!("running"));
+    assert_eq!(sibling.fetch_job(&near, 0)["status"], json!("running"));
     assert_eq!(place.jobs().len(), 2);
     // Nobody else's token works, not even for a server of the same cluster.
     let stranger = next.call("fetch_job", json!({ "job_token": foreign }));
     assert_eq!(stranger["isError"], json!(true), "{stranger}");
     for session in [other, sibling, next] {
-        kill_9(session);
+        session.kill_9();
     }
     let records = audit_records(&place.audit());
     let orphaned = records.iter().filter(|record| record["outcome"]["reason"] == json!("orphaned")).count();
@@ -257,12 +224,12 @@ fn servers_that_share_results_serve_one_anothers_tokens() {
     let mut first = place.server(&shared);
     let mut second = place.server(&shared);
     let mut apart = place.server(&[]);
-    let job = token(&mut first, shell("sleep 2; echo shared"));
+    let job = first.submit_job(shell("sleep 2; echo shared"));
     // Another server waits for what the first one follows.
-    let done = fetch(&mut second, &job, 60);
+    let done = second.fetch_job(&job, 60);
     assert_eq!((&done["status"], &done["result"]["stdout"]), (&json!("done"), &json!("shared\n")), "{done}");
-    kill_9(first);
-    assert_eq!(fetch(&mut second, &job, 0)["result"], done["result"]);
+    first.kill_9();
+    assert_eq!(second.fetch_job(&job, 0)["result"], done["result"]);
     let stranger = apart.call("fetch_job", json!({ "job_token": job }));
     assert_eq!(stranger["isError"], json!(true), "{stranger}");
     let files: Vec<_> = std::fs::read_dir(&results).unwrap().map(|file| file.unwrap().file_name()).collect();
@@ -275,11 +242,11 @@ fn a_server_that_ends_at_once_hands_over_a_job_that_exists() {
     let place = Place::new();
     for n in 0..5 {
         let mut first = place.server(&[]);
-        let job = token(&mut first, shell(&format!("sleep 1; echo {n}")));
+        let job = first.submit_job(shell(&format!("sleep 1; echo {n}")));
         let (status, _) = first.finish();
         assert!(status.success());
         let mut second = place.server(&[]);
-        let done = fetch(&mut second, &job, 60);
+        let done = second.fetch_job(&job, 60);
         assert_eq!(
             (&done["status"], &done["result"]["stdout"]),
             (&json!("done"), &json!(format!("{n}\n"))),
@@ -294,7 +261,7 @@ fn a_job_that_is_found_again_can_be_cancelled_first_of_all() {
     let place = Place::new();
     for _ in 0..5 {
         let mut first = place.server(&[]);
-        let job = token(&mut first, shell("sleep 300"));
+        let job = first.submit_job(shell("sleep 300"));
         place.until_jobs("the job is there", 10, |jobs| jobs.len() == 1);
         let (status, _) = first.finish();
         assert!(status.success());

@@ -21,5 +21,6 @@ mod panic;
 mod reads;
 mod sandbox;
 mod session;
+mod stand_in;
 mod stdio;
 mod variables;

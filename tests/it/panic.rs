@@ -3,7 +3,7 @@
 use kubepermit::app::App;
 use kubepermit::caller::Caller;
 use kubepermit::config::{Config, Environment, Setting, Typed};
-use kubepermit::embedded::{Embedded, EmbeddedOptions};
+use kubepermit::embedded::EmbeddedExtras;
 use kubepermit::executor::Progress;
 use kubepermit::pipeline::Request;
 use kubepermit::reply::Reply;
@@ -25,14 +25,7 @@ fn request() -> Request {
 async fn a_panic_in_a_call_is_one_error() {
     let home = tempfile::tempdir().unwrap();
     let audit = home.path().join("audit.jsonl");
-    let cluster = Embedded::start(EmbeddedOptions {
-        namespaces: vec!["mcp-ephemeral".to_owned()],
-        launcher: env!("CARGO_BIN_EXE_kubepermit").into(),
-        unconfined: false,
-        extras: kubepermit::embedded::EmbeddedExtras::default(),
-    })
-    .await
-    .unwrap();
+    let cluster = crate::stand_in::embedded("mcp-ephemeral", EmbeddedExtras::default()).await;
     let typed = Typed {
         values: [
             (Setting::Kubeconfig, cluster.kubeconfig().display().to_string()),

@@ -88,6 +88,30 @@ impl Session {
         result["structuredContent"].clone()
     }
 
+    /// Submits a job and returns its token, which has the reference server's form.
+    pub(crate) fn submit_job(&mut self, arguments: Value) -> String {
+        let result = self.call("submit_job", arguments);
+        assert_ne!(result["isError"], json!(true), "{result}");
+        let result = &result["structuredContent"];
+        assert_eq!(result["status"], json!("submitted"), "{result}");
+        let token = result["job_token"].as_str().unwrap();
+        assert!(token.len() == 36 && token.starts_with("job-"), "{token}");
+        token.to_owned()
+    }
+
+    /// Fetches a job, which must be known, and returns what is said of it.
+    pub(crate) fn fetch_job(&mut self, token: &str, wait_s: u64) -> Value {
+        let result = self.call("fetch_job", json!({ "job_token": token, "wait_s": wait_s }));
+        assert_ne!(result["isError"], json!(true), "{result}");
+        result["structuredContent"].clone()
+    }
+
+    /// Ends the server as nothing can prevent.
+    pub(crate) fn kill_9(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
     /// Calls run_job and returns the text of its refusal.
     pub(crate) fn refused(&mut self, arguments: Value) -> String {
         let result = self.call("run_job", arguments);

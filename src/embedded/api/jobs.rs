@@ -13,11 +13,9 @@ use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use serde_json::json;
 
-use super::objects::{find, list_response, object_response, plural, select};
+use super::objects::{delete_chosen, deleted_response, find, object_response, plural};
 use super::request::{Deletion, Parameters, Propagation, json_body};
-use super::selectors::Selectors;
 use super::status::{ApiError, What};
 use crate::embedded::cluster::Cluster;
 use crate::embedded::store::Store;
@@ -80,12 +78,7 @@ pub async fn delete(
     let uid = job.metadata.uid.clone().unwrap_or_default();
     match remove(&cluster.store, &job, deletion.propagation) {
         Some(ending) => Ok(object_response(StatusCode::OK, &*ending)),
-        None => {
-            let details = json!({"name": name, "group": "batch", "kind": "jobs", "uid": uid});
-            let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
-                                "details": details});
-            Ok(object_response(StatusCode::OK, &status))
-        }
+        None => Ok(deleted_response::<Job>(&name, &uid)),
     }
 }
 
@@ -98,15 +91,9 @@ pub async fn delete_many(
     body: Bytes,
 ) -> Result<Response, ApiError> {
     let deletion = Deletion::read(&headers, &parameters, &body)?;
-    let selectors =
-        Selectors::parse(parameters.label_selector.as_deref(), parameters.field_selector.as_deref())?;
-    let (jobs, version) = select::<Job>(&cluster, Some(&namespace), &selectors)?;
-    if !deletion.dry_run {
-        for job in &jobs {
-            remove(&cluster.store, job, deletion.propagation);
-        }
-    }
-    Ok(list_response(&jobs, version))
+    delete_chosen::<Job>(&cluster, &namespace, &parameters, &deletion, |job| {
+        remove(&cluster.store, job, deletion.propagation);
+    })
 }
 
 /// Removes a Job, or marks it when its pods go first; returns it then.

@@ -7,9 +7,8 @@ use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use k8s_openapi::api::coordination::v1::Lease;
-use serde_json::json;
 
-use super::objects::{find, object_response, plural};
+use super::objects::{deleted_response, find, object_response, plural};
 use super::request::{Deletion, Parameters, json_body};
 use super::status::{ApiError, What};
 use crate::embedded::cluster::Cluster;
@@ -84,7 +83,5 @@ pub async fn delete(
     if !deletion.dry_run {
         cluster.store.leases.remove(&namespace, &name, &uid);
     }
-    let details = json!({"name": name, "group": "coordination.k8s.io", "kind": "leases", "uid": uid});
-    let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details});
-    Ok(object_response(StatusCode::OK, &status))
+    Ok(deleted_response::<Lease>(&name, &uid))
 }

@@ -10,7 +10,7 @@ use k8s_openapi::Resource;
 use serde::Serialize;
 use serde_json::json;
 
-use super::request::Parameters;
+use super::request::{Deletion, Parameters};
 use super::selectors::Selectors;
 use super::status::{ApiError, What};
 use super::watch;
@@ -84,6 +84,33 @@ pub fn object_response<T: Serialize>(code: StatusCode, object: &T) -> Response {
         Ok(body) => (code, [(header::CONTENT_TYPE, "application/json")], Body::from(body)).into_response(),
         Err(error) => ApiError::internal(error.to_string()).into_response(),
     }
+}
+
+/// What an API server says of an object that is deleted and gone.
+pub fn deleted_response<K: Resource>(name: &str, uid: &str) -> Response {
+    let details = json!({"name": name, "group": K::GROUP, "kind": K::URL_PATH_SEGMENT, "uid": uid});
+    let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details});
+    object_response(StatusCode::OK, &status)
+}
+
+/// Deletes the objects of a namespace that the selectors choose, each by `delete`.
+///
+/// # Errors
+/// 400 for options or a selector that are wrong.
+pub fn delete_chosen<K: Kind>(
+    cluster: &Cluster,
+    namespace: &str,
+    parameters: &Parameters,
+    deletion: &Deletion,
+    delete: impl Fn(&K),
+) -> Result<Response, ApiError> {
+    let selectors =
+        Selectors::parse(parameters.label_selector.as_deref(), parameters.field_selector.as_deref())?;
+    let (chosen, version) = select::<K>(cluster, Some(namespace), &selectors)?;
+    if !deletion.dry_run {
+        chosen.iter().for_each(|object| delete(object));
+    }
+    Ok(list_response(&chosen, version))
 }
 
 /// Objects as a list response.

@@ -8,9 +8,8 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use k8s_openapi::api::core::v1::Pod;
 
-use super::objects::{find, list_response, object_response, select};
+use super::objects::{delete_chosen, find, object_response};
 use super::request::{Deletion, Parameters};
-use super::selectors::Selectors;
 use super::status::ApiError;
 use crate::embedded::cluster::Cluster;
 use crate::embedded::deletion::{Deleted, delete_pod};
@@ -44,13 +43,7 @@ pub async fn delete_many(
     body: Bytes,
 ) -> Result<Response, ApiError> {
     let deletion = Deletion::read(&headers, &parameters, &body)?;
-    let selectors =
-        Selectors::parse(parameters.label_selector.as_deref(), parameters.field_selector.as_deref())?;
-    let (pods, version) = select::<Pod>(&cluster, Some(&namespace), &selectors)?;
-    if !deletion.dry_run {
-        for pod in &pods {
-            delete_pod(&cluster.store, pod, deletion.grace);
-        }
-    }
-    Ok(list_response(&pods, version))
+    delete_chosen::<Pod>(&cluster, &namespace, &parameters, &deletion, |pod| {
+        delete_pod(&cluster.store, pod, deletion.grace);
+    })
 }

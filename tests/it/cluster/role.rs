@@ -68,12 +68,9 @@ fn without_exec_no_file_goes_in() {
 #[test]
 fn without_leases_a_job_in_the_background_is_not_found_again() {
     let Some((site, mut session)) = deployed_without("leases", "leases", |deployed| deployed) else { return };
-    let submitted = session.call("submit_job", shell("sleep 20"));
-    let token = submitted["structuredContent"]["job_token"].clone();
+    let token = session.submit_job(shell("sleep 20"));
     site.pod("the command to run", super::ends::runs);
-    let killed = nix::unistd::Pid::from_raw(i32::try_from(session.pid()).unwrap());
-    nix::sys::signal::kill(killed, nix::sys::signal::Signal::SIGKILL).unwrap();
-    drop(session);
+    session.kill_9();
     let fetched = site.session().call("fetch_job", json!({ "job_token": token, "wait_s": 60 }));
     assert_ne!(fetched["structuredContent"]["status"], json!("done"), "{fetched}");
 }

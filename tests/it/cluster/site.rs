@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Api, Client, Config, ResourceExt as _};
-use kubepermit::embedded::{Embedded, EmbeddedOptions};
+use kube::{Api, Client, ResourceExt as _};
+use kubepermit::embedded::{Embedded, EmbeddedExtras};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::session::{Session, audit_records, kubepermit};
+use crate::stand_in;
 
 /// How long a thing may take that a test waits for; no claim about speed.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -51,7 +51,9 @@ impl Site {
         let namespace = format!("kubepermit-{name}");
         let cluster = match variable("KUBEPERMIT_TEST_KUBECONFIG") {
             Some(path) => Cluster::Real(PathBuf::from(path)),
-            None => Cluster::Embedded(runtime.block_on(embedded(&namespace))),
+            None => {
+                Cluster::Embedded(runtime.block_on(stand_in::embedded(&namespace, EmbeddedExtras::default())))
+            }
         };
         let site = Self { runtime, home: tempfile::tempdir().unwrap(), namespace, cluster };
         if site.is_real() {
@@ -130,12 +132,7 @@ impl Site {
 
     /// The administrator's client.
     pub(crate) fn admin(&self) -> Client {
-        self.wait(async {
-            let kubeconfig = Kubeconfig::read_from(self.admin_kubeconfig()).unwrap();
-            let config =
-                Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
-            Client::try_from(config).unwrap()
-        })
+        self.wait(stand_in::client(self.admin_kubeconfig()))
     }
 
     pub(crate) fn pods(&self) -> Api<Pod> {
@@ -244,17 +241,6 @@ impl Drop for Site {
             self.try_kubectl(&["delete", "namespace", &self.namespace, "--wait=false"], "");
         }
     }
-}
-
-async fn embedded(namespace: &str) -> Embedded {
-    Embedded::start(EmbeddedOptions {
-        namespaces: vec![namespace.to_owned()],
-        launcher: PathBuf::from(env!("CARGO_BIN_EXE_kubepermit")),
-        unconfined: false,
-        extras: Default::default(),
-    })
-    .await
-    .unwrap()
 }
 
 #[expect(

@@ -1,6 +1,5 @@
 //! Jobs on the embedded cluster: real processes, real exec, nothing scripted.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -8,31 +7,22 @@ use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Api, Client, Config, ResourceExt as _};
-use kubepermit::embedded::{Embedded, EmbeddedOptions};
+use kube::{Api, Client, ResourceExt as _};
+use kubepermit::embedded::{Embedded, EmbeddedExtras};
 use kubepermit::executor::{JobExecutor, JobLimits, JobOutcome, Reason, Status};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{NAMESPACE, Went, executor, run};
+use crate::stand_in;
 
 pub(super) async fn cluster() -> Embedded {
-    Embedded::start(EmbeddedOptions {
-        namespaces: vec![NAMESPACE.to_owned()],
-        launcher: PathBuf::from(env!("CARGO_BIN_EXE_kubepermit")),
-        unconfined: false,
-        extras: kubepermit::embedded::EmbeddedExtras::default(),
-    })
-    .await
-    .unwrap()
+    stand_in::embedded(NAMESPACE, EmbeddedExtras::default()).await
 }
 
 pub(super) async fn client(cluster: &Embedded) -> Client {
-    let kubeconfig = Kubeconfig::read_from(cluster.kubeconfig()).unwrap();
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
-    Client::try_from(config).unwrap()
+    stand_in::client(cluster.kubeconfig()).await
 }
 
 fn on(cluster: &Embedded) -> JobExecutor {
